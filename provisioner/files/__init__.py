@@ -1,0 +1,1 @@
+"""The files that a user needs, rendered from a lock and a site."""

@@ -1,0 +1,1 @@
+"""Hosts: inventory, probe, playbooks, plans."""

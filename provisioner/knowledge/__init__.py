@@ -1,0 +1,1 @@
+"""The finding registry and what it knows of each finding."""

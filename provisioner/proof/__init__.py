@@ -1,0 +1,1 @@
+"""The proof: images are built and smoke-tested."""

@@ -1,0 +1,131 @@
+"""The answer and how it is carried: Stack, Lock, and `stack.lock.yaml`.
+
+A lock holds no address, no secret and no timestamp: indexes are symbolic (`pypi`, `pytorch/cu128`) and site.yaml maps them to
+addresses. What could not be had is null with `why_not`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from provisioner.findings import Because, Remedy
+from provisioner.stack.gpus import Capability
+from provisioner.stack.matrix import Flavour, ModuleFlavour, Platform, Published
+from provisioner.stack.request import Job
+from provisioner.values import value
+from provisioner.versions import Version
+
+Compatibility = Literal["native", "minor-version", "forward", "none"]
+
+
+@value
+class Image:
+    """The base image of a stack, with the catalogue's reference (`python:3.12-slim-bookworm`)."""
+
+    reference: str
+    flavour: Flavour
+    os: str
+    digest: str | None = None
+
+
+@value
+class Size:
+    """The predicted download in bytes of the packages, and their size on disk; `basis` says how they are known."""
+
+    download: int
+    unpacked: int | None = None
+    basis: str
+
+
+@value
+class Stack:
+    """What fits together. `compatibility` is how the build meets the driver: `none` for a CPU build.
+
+    `gpus` are product names, `capabilities` what the build must run on, `packages` requirement strings with the framework's build
+    first, `because` the row and the source that made each choice, `excludes` what the compatibility mode excludes and what not.
+    """
+
+    framework: str
+    version: Version
+    variant: str
+    index: str
+    published: Published
+    cuda: Version | None = None
+    cudnn: Version | None = None
+    nccl: Version | None = None
+    python: str
+    platform: Platform
+    image: Image
+    gpus: tuple[str, ...] = ()
+    capabilities: tuple[Capability, ...] = ()
+    driver: str = "any"  # as asked
+    min_driver: Version | None = None
+    kernel_modules: tuple[ModuleFlavour, ...] = ()  # the flavours that drive these GPUs; empty for a CPU stack
+    compatibility: Compatibility
+    sass: tuple[Capability, ...] = ()
+    packages: tuple[str, ...]
+    size: Size | None = None
+    command: str  # the one command to type, default indexes
+    because: tuple[Because, ...] = ()
+    excludes: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()  # rules overridden by --allow
+
+
+@value
+class Refusal:
+    """A rule that said no. `rule` and `finding` are stable ids (`arch-not-in-build`), `fact` is one sentence with the numbers."""
+
+    rule: str
+    finding: str
+    fact: str
+    because: tuple[Because, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
+@value
+class Candidate:
+    """One build that was considered: what kept it or which rules refused it."""
+
+    version: Version
+    variant: str
+    kept: bool
+    refused_by: tuple[Refusal, ...] = ()
+
+
+@value
+class Pin:
+    """One package of the lock. `index` is symbolic. `hashes` are `sha256:…`."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...] = ()
+    index: str = "pypi"
+
+
+@value
+class Pins:
+    """The whole dependency set, or `why_not`."""
+
+    packages: tuple[Pin, ...] = ()
+    hashed: bool = False
+    why_not: str | None = None
+
+
+@value
+class Lock:
+    """stack.lock.yaml: one stack, what surrounds it in the image, the jobs, and the pins."""
+
+    format: Literal[1] = 1
+    generator: str  # provisioner 0.1.0
+    matrix: str  # SHA-256 of the matrix that answered
+    stack: Stack
+    pins: Pins
+    apt: tuple[str, ...] = ()
+    project: str | None = None
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    jobs: tuple[Job, ...] = ()

@@ -1,0 +1,138 @@
+"""Versions as this field writes them: numbers with dots, compared as numbers, printed as they were read.
+
+`packaging.Version` would print driver 580.65.06 as 580.65.6, a version that nobody ever released.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_FORM = re.compile(r"\d+(\.\d+)*([.+~-]?[A-Za-z0-9][A-Za-z0-9.+~-]*)?")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+
+
+@functools.total_ordering
+class Version:
+    """A version that keeps its text (`580.65.06`) and is ordered by its leading numbers (580, 65, 6).
+
+    What follows the numbers (`rc1`, `+cu128`, `t` of a free-threaded Python) takes part in equality and, last, in order.
+    """
+
+    __slots__ = ("numbers", "suffix", "text")
+
+    text: str
+    numbers: tuple[int, ...]
+    suffix: str
+
+    def __init__(self, text: str) -> None:
+        """Read `text`; ValueError when it does not begin with a number."""
+        head = _NUMBERS.match(text)
+        if head is None or not _FORM.fullmatch(text):
+            message = f"{text!r} is not a version (numbers with dots, such as 580.65.06)"
+            raise ValueError(message)
+        self.text = text
+        self.numbers = tuple(map(int, head.group().split(".")))
+        self.suffix = text[head.end() :]
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """The version written as `text`; ValueError with a sentence otherwise."""
+        return cls(text)
+
+    @property
+    def major(self) -> int:
+        """The first number: of a driver its branch, of CUDA its major release."""
+        return self.numbers[0]
+
+    @property
+    def minor(self) -> Version:
+        """The first two numbers: CUDA 12.8 of 12.8.1."""
+        return Version(".".join(self.text.split(".")[:2])) if len(self.numbers) > 1 else self
+
+    def within(self, prefix: Version) -> bool:
+        """Whether this version is one of `prefix`: 12.8.1 is within 12.8 and within 12."""
+        return self.numbers[: len(prefix.numbers)] == prefix.numbers
+
+    def _key(self) -> tuple[tuple[int, ...], str]:
+        numbers = self.numbers
+        while len(numbers) > 1 and numbers[-1] == 0:  # 13 equals 13.0: documents write either
+            numbers = numbers[:-1]
+        return numbers, self.suffix
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Version) else NotImplemented
+
+    def __lt__(self, other: Version) -> bool:
+        return self._key() < other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Version({self.text!r})"
+
+
+class Range:
+    """Bounds on a version: `>=580`, `>=2.7,<2.9`, `==2.9.1`; a bare version stands for `==`."""
+
+    __slots__ = ("bounds", "text")
+
+    text: str
+    bounds: tuple[tuple[str, Version], ...]
+
+    def __init__(self, text: str) -> None:
+        """Read `text`; ValueError when a part of it is not a bound."""
+        bounds: list[tuple[str, Version]] = []
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            match = re.fullmatch(r"(>=|<=|==|!=|~=|>|<)?\s*(\S+)", part)
+            if match is None:
+                message = f"{part!r} is not a bound on a version (such as >=580 or ==2.9.1)"
+                raise ValueError(message)
+            bounds.append((match[1] or "==", Version(match[2])))
+        self.text = text
+        self.bounds = tuple(bounds)
+
+    @classmethod
+    def parse(cls, text: str) -> Range:
+        """The range written as `text`; ValueError with a sentence otherwise."""
+        return cls(text)
+
+    def __contains__(self, version: Version) -> bool:
+        return all(_holds(version, sign, bound) for sign, bound in self.bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return self.bounds == other.bounds if isinstance(other, Range) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.bounds)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Range({self.text!r})"
+
+
+def _holds(version: Version, sign: str, bound: Version) -> bool:
+    match sign:
+        case ">=":
+            return version >= bound
+        case "<=":
+            return version <= bound
+        case ">":
+            return version > bound
+        case "<":
+            return version < bound
+        case "!=":
+            return version != bound
+        case "~=":
+            return version >= bound and version.within(Version(bound.text.rpartition(".")[0]))
+        case _:
+            # a bound without a local part is met by any: ==2.9.1 by 2.9.1+cu128 (PEP 440)
+            return version == bound or (
+                not bound.suffix and version.suffix.startswith("+") and Version(version.text.partition("+")[0]) == bound
+            )
