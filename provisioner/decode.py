@@ -14,14 +14,16 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import yaml
 
 from provisioner.errors import DataError
 from provisioner.values import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -113,7 +115,7 @@ class Decoder:
         self.problems.append(Problem(file=self.source, line=mark.line + 1, column=mark.column + 1, message=message))
         return _MISSING
 
-    def read(self, node: yaml.Node, wanted: Any, where: str) -> Any:  # noqa: ANN401 - the type is a value here
+    def read(self, node: yaml.Node, wanted: Any, where: str) -> Any:  # noqa: ANN401, PLR0911 - the type is a value; one exit a kind
         """The value of type `wanted` at `node`; a problem is noted, and a marker returned, when it is not one."""
         if not isinstance(node, yaml.ScalarNode):
             if id(node) in self._visited:
@@ -140,9 +142,7 @@ class Decoder:
         rest = [choice for choice in choices if choice is not type(None)]
         if len(rest) == 1:
             return self.read(node, rest[0], where)
-        for (
-            choice
-        ) in rest:  # the first that takes the node without a problem; order in the annotation is order of trial
+        for choice in rest:  # the first that takes the node without a problem; order in the annotation is order of trial
             trial = Decoder(self.source, strict=self.strict)
             result = trial.read(node, choice, where)
             if not trial.problems:
@@ -183,7 +183,7 @@ class Decoder:
             return self.note(node, f"{where} must be a mapping")
         before = len(self.problems)
         pairs = self._pairs(node)
-        known = _fields(wanted)
+        known = _fields(cast("Hashable", wanted))
         found: dict[str, Any] = {}
         for key, child in pairs.items():
             if key not in known:
@@ -218,9 +218,7 @@ class Decoder:
             except ValueError:
                 return self.note(node, f"{where} must be {_name(wanted)}")
         if self.strict and node.tag in _NUMERIC and node.style is None:
-            return self.note(
-                node, f'write "{node.value}" in quotes: YAML reads it as a number, and 12.10 would become 12.1'
-            )
+            return self.note(node, f'write "{node.value}" in quotes: YAML reads it as a number, and 12.10 would become 12.1')
         if wanted is str:
             return node.value
         try:
@@ -230,16 +228,17 @@ class Decoder:
 
 
 @functools.cache
-def _fields(wanted: type[Any]) -> Mapping[str, tuple[str, Any, bool]]:
+def _fields(wanted: Hashable) -> Mapping[str, tuple[str, Any, bool]]:
     """Key in the file → (field, annotation, required). A field `for_` is written `for`."""
-    hints = typing.get_type_hints(wanted)
+    record = cast("type[Any]", wanted)
+    hints = typing.get_type_hints(record)
     return {
         field.name.rstrip("_"): (
             field.name,
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
-        for field in dataclasses.fields(wanted)
+        for field in dataclasses.fields(record)
     }
 
 
@@ -264,7 +263,7 @@ def _name(wanted: Any) -> str:  # noqa: ANN401 - a type
 
 
 def encode(record: object) -> Any:  # noqa: ANN401 - plain data of any shape
-    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; fields that hold their default stay out."""
+    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; defaults stay out."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         plain: dict[str, Any] = {}
         for field in dataclasses.fields(record):

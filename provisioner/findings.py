@@ -99,7 +99,7 @@ class Seen(Generic[T]):
     def unseen(cls, why_not: str) -> Seen[T]:
         """A fact that could not be looked at, for the reason `why_not`."""
         seen: Seen[T] = cls.__new__(cls)
-        seen._found = None  # noqa: SLF001 - its own constructor
+        seen._found = None
         seen.why_not = why_not or "not seen"
         return seen
 
@@ -132,7 +132,7 @@ class Seen(Generic[T]):
 
 
 def verdict_of(findings: Iterable[Finding], *, question: bool = False) -> Verdict:
-    """The verdict over `findings`: ok while none is above info, else conflict for a question about a stack, fault for what exists."""
+    """The verdict over `findings`: ok while none is above info, else conflict for a question, fault for what exists."""
     if all(finding.severity == "info" for finding in findings):
         return "ok"
     return "conflict" if question else "fault"

@@ -19,7 +19,7 @@ def value(cls: type[T]) -> type[T]:
 
 def replace(record: T, **changes: Any) -> T:  # noqa: ANN401 - the fields of any value
     """A copy of `record` with some fields changed."""
-    change: Callable[..., T] = dataclasses.replace  # type: ignore[assignment]  # a value is always a dataclass
+    change: Callable[..., T] = dataclasses.replace
     return change(record, **changes)
 
 

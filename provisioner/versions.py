@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _FORM = re.compile(r"\d+(\.\d+)*([.+~-]?[A-Za-z0-9][A-Za-z0-9.+~-]*)?")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
@@ -118,21 +123,18 @@ class Range:
 
 
 def _holds(version: Version, sign: str, bound: Version) -> bool:
-    match sign:
-        case ">=":
-            return version >= bound
-        case "<=":
-            return version <= bound
-        case ">":
-            return version > bound
-        case "<":
-            return version < bound
-        case "!=":
-            return version != bound
-        case "~=":
-            return version >= bound and version.within(Version(bound.text.rpartition(".")[0]))
-        case _:
-            # a bound without a local part is met by any: ==2.9.1 by 2.9.1+cu128 (PEP 440)
-            return version == bound or (
-                not bound.suffix and version.suffix.startswith("+") and Version(version.text.partition("+")[0]) == bound
-            )
+    if sign == "~=":
+        return version >= bound and version.within(Version(bound.text.rpartition(".")[0]))
+    if sign in _ORDER:
+        return _ORDER[sign](version, bound)
+    # a bound without a local part is met by any: ==2.9.1 by 2.9.1+cu128 (PEP 440)
+    plain = Version(version.text.partition("+")[0]) if "+" in version.suffix and "+" not in bound.suffix else version
+    return (plain == bound) == (sign == "==")
+
+
+_ORDER: Mapping[str, Callable[[Version, Version], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}

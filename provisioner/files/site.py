@@ -40,8 +40,8 @@ class SlurmSite:
 class Site:
     """The site: symbolic index id → address; folders or pages of wheels; registry → mirror prefix; proxies; a CA bundle.
 
-    `indexes` keys are exact ids (`pypi`, `pytorch/cu128`) or `pytorch/*` with `*` in the address. `registries` maps the first part of
-    a reference (`docker.io`, `nvcr.io`) to a prefix (`registry.example:5000/dockerhub`). `ca_bundle` is a path to a PEM file.
+    `indexes` keys are exact ids (`pypi`, `pytorch/cu128`) or `pytorch/*` with `*` in the address. `registries` maps the first
+    part of a reference (`docker.io`, `nvcr.io`) to a prefix (`registry.example:5000/dockerhub`). `ca_bundle`: path to a PEM file.
     """
 
     format: Literal[1] = 1

@@ -61,8 +61,9 @@ class Capability:
 
 
 def cubin_runs(target: Capability, gpu: Capability) -> bool:
-    """Whether machine code for `target` runs on `gpu`: the same major and an equal or higher minor (Blackwell Compatibility Guide 1.2).
+    """Whether machine code for `target` runs on `gpu`: the same major, an equal or higher minor.
 
+    Source: Blackwell Compatibility Guide 1.2.
     `sm_90a` runs on 9.0 only; `sm_100f` on its family, the same major with an equal or higher minor.
     """
     if target.suffix == "a":

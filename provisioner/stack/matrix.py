@@ -77,7 +77,7 @@ class Gpu:
 
 @value
 class DriverBranch:
-    """A driver branch (R580). `first` is its first release as far as known (what a bare branch means), `latest` the newest seen, no ceiling."""
+    """A driver branch (R580). `first`: its first known release, which a bare branch means; `latest`: the newest seen, no ceiling."""
 
     branch: str
     type: str
@@ -95,8 +95,11 @@ class DriverBranch:
 
 @value
 class Cuda:
-    """A CUDA minor. `native_driver`: from it on the driver was released with this CUDA or a newer one. `min_driver`: from it on
-    minor version compatibility holds (None: there is none before CUDA 11). `sm`: the targets its ptxas accepts."""
+    """A CUDA minor.
+
+    `native_driver`: from it on a driver was released with this CUDA or a newer one. `min_driver`: from it on minor version
+    compatibility holds (None: there is none before CUDA 11). `sm`: the targets its ptxas accepts.
+    """
 
     version: Version
     native_driver: Version | None = None

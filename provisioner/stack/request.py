@@ -45,8 +45,8 @@ class PoolMember:
 class Request:
     """What is wanted (`contracts.md`, request.yaml). Empty fields are free; filled ones are pins that the answer must hold.
 
-    `gpus` are names as the driver reports them, short names, sm_XX, `none` (a CPU stack) or `any`. `driver` is a version, a branch,
-    `any` or `upgrade`.
+    `gpus` are names as the driver reports them, short names, sm_XX, `none` (a CPU stack) or `any`. `driver` is a version, a
+    branch, `any` or `upgrade`.
     """
 
     format: Literal[1] = 1
