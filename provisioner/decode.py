@@ -140,12 +140,15 @@ class Decoder:
         if type(None) in choices and isinstance(node, yaml.ScalarNode) and node.tag == _NULL:
             return None
         rest = [choice for choice in choices if choice is not type(None)]
+        self._visited.discard(id(node))  # the same node is read once more, as what it is
         if len(rest) == 1:
             return self.read(node, rest[0], where)
         for choice in rest:  # the first that takes the node without a problem; order in the annotation is order of trial
             trial = Decoder(self.source, strict=self.strict)
+            trial._visited |= self._visited
             result = trial.read(node, choice, where)
             if not trial.problems:
+                self._visited = trial._visited
                 return result
         return self.note(node, f"{where} must be {' or '.join(_name(choice) for choice in rest)}")
 
