@@ -1,0 +1,103 @@
+"""Options that several verbs share, and the values they become."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from provisioner.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Function = Callable[..., Any]
+
+FILE = click.Path(path_type=Path)
+PLATFORMS = click.Choice(["linux/amd64", "linux/arm64"])
+
+
+@value
+class Common:
+    """What every verb takes: how to print, how hosts are reached, which matrix answers."""
+
+    json: bool = False
+    force: bool = False
+    matrix: Path | None = None
+    inventory: Path | None = None
+    ssh_config: Path | None = None
+    known_hosts: Path | None = None
+    accept_new_host_keys: bool = False
+    fingerprints: Path | None = None
+
+
+_COMMON = (
+    click.option("--json", is_flag=True, help="Print the answer as one JSON object."),
+    click.option("--force", is_flag=True, help="Overwrite files that the tool did not write."),
+    click.option("--matrix", type=FILE, metavar="FILE", help="Rows on top of the shipped compatibility matrix."),
+    click.option("--inventory", type=FILE, metavar="FILE", help="hosts.yaml: names, groups and how to reach them."),
+    click.option("--ssh-config", type=FILE, metavar="FILE", help="Read this instead of ~/.ssh/config."),
+    click.option("--known-hosts", type=FILE, metavar="FILE", help="Read this instead of ~/.ssh/known_hosts."),
+    click.option("--accept-new-host-keys", is_flag=True, help="Record unknown host keys; a changed key is never accepted."),
+    click.option("--fingerprints", type=FILE, metavar="FILE", help="Fingerprints that new host keys must have."),
+)
+
+
+def _stack(function: Function, options: tuple[Callable[[Function], Function], ...]) -> Function:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def common(function: Function) -> Function:
+    """Add the options of every verb, and hand them to the verb as `common: Common`."""
+
+    @functools.wraps(function)
+    def verb(**given: Any) -> Any:  # noqa: ANN401 - a verb's own options and result
+        names = Common.__dataclass_fields__
+        return function(common=Common(**{name: given.pop(name) for name in names}), **given)
+
+    return _stack(verb, _COMMON)
+
+
+_REQUEST = (
+    click.argument("requirements", nargs=-1, metavar="[REQUIREMENT...]"),
+    click.option("--gpu", multiple=True, metavar="NAME|sm_XX|none", help="As the driver names it, or short: h100, rtx4090."),
+    click.option("--driver", metavar="VERSION|BRANCH|any|upgrade", help="The driver that the hosts have; any; or upgrade."),
+    click.option("--python", metavar="X.Y", help="The Python of the environment."),
+    click.option("--os", "os_", metavar="ID", help="The hosts' system: ubuntu22.04, debian12."),
+    click.option("--platform", type=PLATFORMS, help="The machine that will run it."),
+    click.option("--variant", metavar="TAG", help="Hold this build variant: cu128, cpu."),
+    click.option("--image", metavar="REF", help="Hold this base image."),
+    click.option("--facts", type=click.Path(path_type=Path, allow_dash=True), help="facts.json or pasted nvidia-smi."),
+    click.option("--request", "request_file", type=FILE, metavar="FILE", help="request.yaml; flags replace its fields."),
+    click.option("--site", type=FILE, metavar="FILE", help="site.yaml: mirrors, proxies, CA, Slurm."),
+    click.option("--allow", multiple=True, metavar="RULE", help="Override one rule, visibly."),
+    click.option("--prefer", type=click.Choice(["native"]), help="native: rather an older release than a compatibility mode."),
+    click.option("--offline", is_flag=True, help="Ask no index and no registry."),
+)
+
+
+def request(function: Function) -> Function:
+    """Add the options that make a request; the verb gets them as one mapping `asked`."""
+
+    @functools.wraps(function)
+    def verb(**given: Any) -> Any:  # noqa: ANN401 - a verb's own options and result
+        from provisioner.flows.inputs import Asked
+
+        return function(asked=Asked(**{name: given.pop(name) for name in Asked.__dataclass_fields__}), **given)
+
+    return _stack(verb, _REQUEST)
+
+
+_GOAL = (
+    click.option("--playbook", multiple=True, metavar="NAME", help="Playbooks; container-toolkit when none is named."),
+    click.option("--goal", multiple=True, metavar="stack.lock.yaml|KEY=VALUE", help="What it shall have."),
+)
+
+
+def goal(function: Function) -> Function:
+    """Add the options that say what a host shall become."""
+    return _stack(function, _GOAL)

@@ -1,0 +1,34 @@
+"""provisioner resolve: one consistent stack for a request, or why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from provisioner.cli import console, options
+
+if TYPE_CHECKING:
+    from provisioner.cli.options import Common
+    from provisioner.flows.inputs import Asked
+
+
+@click.command("resolve")
+@options.request
+@options.common
+def command(asked: Asked, common: Common) -> int:
+    r"""Resolve one consistent stack: build, CUDA, cuDNN, Python, base image.
+
+    \b
+    provisioner resolve torch==2.9.1 --gpu h100 --driver 535.183.01
+    nvidia-smi | provisioner resolve torch --facts -
+    """
+    from provisioner.flows.answers import decide, decision_answer, decision_text
+    from provisioner.flows.inputs import gather, matrix_with
+
+    matrix = matrix_with(common.matrix)
+    gathered = gather(asked, matrix)
+    for sentence in gathered.said:
+        console.err(sentence)
+    decision = decide(gathered, matrix, offline=asked.offline)
+    return console.emit(decision_answer(decision), decision_text(decision), as_json=common.json)

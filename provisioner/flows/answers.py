@@ -1,0 +1,124 @@
+"""resolve and explain: from a gathered request to an answer that can be printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from provisioner.report import text
+from provisioner.report.answer import Answer
+from provisioner.report.stack import stack_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from provisioner.findings import Finding
+    from provisioner.flows.inputs import Gathered
+    from provisioner.stack.answer import Decision, Note
+    from provisioner.stack.lock import Candidate, Refusal
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.rows import Variant
+
+_HEADLINE = {
+    "conflict": "No stack satisfies this request.",
+    "unknown": "The data does not reach that far, so this is neither a yes nor a no.",
+}
+
+
+def decide(gathered: Gathered, matrix: Matrix, *, offline: bool = False) -> Decision:
+    """The resolver's decision over a gathered request.
+
+    A build that only a document names is chosen only where its index confirms it; offline nothing is asked, and it ranks last.
+    """
+    from provisioner.stack.resolve import decide as decide_request
+
+    if gathered.unseen:
+        return _open_question(gathered.unseen)
+    return decide_request(gathered.request, matrix, confirmed=None if offline else _confirmer(gathered, matrix))
+
+
+def _open_question(why: str) -> Decision:
+    """Nothing was named and this machine cannot say: the question stays open, and says what closes it."""
+    from provisioner.findings import Remedy
+    from provisioner.stack.answer import Decision
+    from provisioner.stack.lock import Refusal
+
+    remedies = (
+        Remedy(text="name the GPU of the hosts: --gpu h100 --driver 550"),
+        Remedy(text="give what the hosts say: --facts facts.json, or pasted nvidia-smi by --facts -"),
+        Remedy(text="ask for the CPU build: --gpu none"),
+    )
+    return Decision(verdict="unknown", refusals=(Refusal(rule="gpu", finding="no-gpu-named", fact=why, remedies=remedies),))
+
+
+def _confirmer(gathered: Gathered, matrix: Matrix) -> Callable[[Variant], bool | None]:
+    """Ask an index, once for each build, whether it has a build that only a document names."""
+
+    def confirm(variant: Variant) -> bool | None:
+        from provisioner.edges.index import has_build
+
+        return has_build(variant, site=gathered.site, indexes=index_addresses(matrix))
+
+    return confirm
+
+
+def index_addresses(matrix: Matrix) -> Mapping[str, str | None]:
+    """Symbolic index id → address; None stands for the client's own default."""
+    return {row.id: row.url for row in matrix.indexes}
+
+
+def decision_answer(decision: Decision) -> Answer:
+    """The decision as an answer: `stack`, `stacks`, refusals and notes as findings."""
+    found = decision.stack
+    stacks = [{"stack": stack_json(found), "gpus": list(found.gpus), "hosts": []}] if found else []
+    return Answer(
+        verdict=decision.verdict,
+        findings=decision_findings(decision),
+        fields={"stacks": stacks, "stack": stack_json(found) if found else None},
+    )
+
+
+def explain_answer(decision: Decision) -> Answer:
+    """As `decision_answer`, with every candidate and each rule that refused it."""
+    answer = decision_answer(decision)
+    listed = [_candidate_json(candidate) for candidate in decision.candidates]
+    return Answer(verdict=answer.verdict, findings=answer.findings, fields={**answer.fields, "candidates": listed})
+
+
+def decision_findings(decision: Decision) -> tuple[Finding, ...]:
+    """Refusals and notes as findings, severity by the registry."""
+    return (*map(_finding, decision.refusals), *map(_finding, decision.notes))
+
+
+def _finding(entry: Refusal | Note) -> Finding:
+    from provisioner.knowledge.registry import finding
+
+    return finding(
+        entry.finding,
+        entry.fact,
+        because=entry.because,
+        remedies=getattr(entry, "remedies", ()),
+        rule=entry.rule,
+    )
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+    refused = [
+        {"rule": refusal.rule, "fact": refusal.fact, "source": "; ".join(str(reason) for reason in refusal.because)}
+        for refusal in candidate.refused_by
+    ]
+    return {"version": str(candidate.version), "variant": candidate.variant, "kept": candidate.kept, "refused_by": refused}
+
+
+def decision_text(decision: Decision) -> str:
+    """The decision for a terminal."""
+    notes = "".join(f"note: {note.fact}\n" for note in decision.notes)
+    if decision.verdict != "ok":
+        return text.refusals(decision.refusals, _HEADLINE[decision.verdict]) + notes
+    if decision.stack is None:
+        return "ok: the named parts fit together\n" + notes
+    return notes + text.stack(decision.stack)
+
+
+def explain_text(decision: Decision) -> str:
+    """Every candidate, then the decision."""
+    return text.candidates(decision.candidates) + "\n" + decision_text(decision)

@@ -1,0 +1,153 @@
+"""From what the user typed to the values that the arrows take: matrix, request, site, hosts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provisioner.errors import RequestError, UsageError
+from provisioner.values import replace, value
+
+if TYPE_CHECKING:
+    from provisioner.files.site import Site
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.request import Request
+
+
+@value
+class Asked:
+    """The options of `resolve` as they were typed; None and () are what was not."""
+
+    requirements: tuple[str, ...] = ()
+    gpu: tuple[str, ...] = ()
+    driver: str | None = None
+    python: str | None = None
+    os_: str | None = None
+    platform: str | None = None
+    variant: str | None = None
+    image: str | None = None
+    facts: Path | None = None
+    request_file: Path | None = None
+    site: Path | None = None
+    allow: tuple[str, ...] = ()
+    prefer: str | None = None
+    offline: bool = False
+
+
+@value
+class Gathered:
+    """A request with the site it is for, and what has to be said about where it came from."""
+
+    request: Request
+    site: Site
+    said: tuple[str, ...] = ()
+    unseen: str | None = None  # why the question cannot be answered: nothing was named and this machine cannot say
+
+
+def matrix_with(overlay_file: Path | None) -> Matrix:
+    """The shipped matrix, with the rows of an overlay on top."""
+    from provisioner.stack.compiled import shipped_matrix
+
+    matrix = shipped_matrix()
+    if overlay_file is None:
+        return matrix
+    from provisioner.decode import read_text
+    from provisioner.errors import MatrixError
+    from provisioner.stack.matrix import overlay
+
+    return overlay(matrix, read_text(overlay_file, MatrixError), str(overlay_file))
+
+
+def site_of(path: Path | None) -> Site:
+    """The site that was named, else the user's own, else one without mirrors."""
+    from provisioner.files.site import Site, load_site
+    from provisioner.resources import config_folder
+
+    if path is None:
+        own = config_folder() / "site.yaml"
+        if not own.is_file():
+            return Site()
+        path = own
+    return load_site(path)
+
+
+def read_request(path: Path) -> Request:
+    """request.yaml, decoded."""
+    from provisioner.decode import load
+    from provisioner.stack.request import Request
+
+    return load(path, Request, RequestError)
+
+
+def gather(asked: Asked, matrix: Matrix) -> Gathered:
+    """The request that flags, file and facts make together: flags replace fields of the file, facts fill what is free.
+
+    With neither a GPU nor facts, this machine is looked at, and that is said.
+    """
+    from provisioner.stack.request import Request
+
+    base = read_request(asked.request_file) if asked.request_file else Request()
+    typed = {
+        "packages": asked.requirements,
+        "gpus": asked.gpu,
+        "driver": asked.driver,
+        "python": asked.python,
+        "os": asked.os_,
+        "platform": asked.platform,
+        "variant": asked.variant,
+        "image": asked.image,
+        "allow": asked.allow,
+        "prefer": asked.prefer,
+    }
+    request = replace(base, **{name: entry for name, entry in typed.items() if entry})
+    site = site_of(asked.site)
+    if asked.facts is not None:
+        request, said = _with_facts(request, asked, matrix)
+        return Gathered(request=request, site=site, said=said)
+    if not request.gpus and not request.pool:
+        return _with_this_machine(request, site, matrix)
+    return Gathered(request=request, site=site)
+
+
+def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
+    """Facts of hosts, or pasted nvidia-smi, fill the fields that are free."""
+    from provisioner.decode import read_text
+
+    path = asked.facts
+    if path is None:
+        return request, ()
+    source = "standard input" if str(path) == "-" else str(path)
+    text = sys.stdin.read() if str(path) == "-" else read_text(path, RequestError)
+    if text.lstrip().startswith("{") or text.lstrip().startswith("format:"):
+        from provisioner.facts import read_facts
+        from provisioner.stack.request import request_of_facts
+
+        return request_of_facts(read_facts(text, source), matrix, request), (f"GPUs and driver are those of {source}",)
+    from provisioner.facts import gpus_from_nvidia_smi
+
+    gpus, driver, _ = gpus_from_nvidia_smi(text)
+    if not gpus:
+        message = f"{source} is neither facts.json nor an output of nvidia-smi that names a GPU"
+        raise UsageError(message, hint="paste the whole output of `nvidia-smi`, or of `nvidia-smi -L`")
+    names = tuple(dict.fromkeys(gpu.name for gpu in gpus))
+    changes: dict[str, object] = {} if request.gpus else {"gpus": names}
+    if driver and request.driver == "any":
+        changes["driver"] = driver
+    told = f"{source}: {', '.join(names)}" + (f", driver {driver}" if driver else ", no driver version in it")
+    return replace(request, **changes), (told,)
+
+
+def _with_this_machine(request: Request, site: Site, matrix: Matrix) -> Gathered:
+    """Nothing was named: the GPUs of this machine, said plainly, or why it cannot say."""
+    from provisioner.edges.local import LocalRunner
+    from provisioner.hosts.probe import probe
+    from provisioner.stack.request import request_of_facts
+
+    facts = probe(LocalRunner(), ("system", "machine", "glibc", "gpus", "driver"))
+    if not facts.gpus.known or not facts.gpus.found:
+        why = facts.gpus.why_not or "it has no NVIDIA GPU that a driver reports"
+        return Gathered(request=request, site=site, unseen=f"no GPU was named, and this machine cannot say one: {why}")
+    names = ", ".join(dict.fromkeys(gpu.name for gpu in facts.gpus.found))
+    said = (f"no GPU was named: this machine's are used ({names})",)
+    return Gathered(request=request_of_facts((facts,), matrix, request), site=site, said=said)
