@@ -39,10 +39,10 @@ class MatrixHook(BuildHookInterface):  # type: ignore[type-arg]  # its parameter
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _compile(self, text: str) -> str:
-        # provisioner.stack.matrix.compile_json(text: str) -> str: the build environment has only hatchling and PyYAML,
+        # provisioner.stack.compiled.compile_json(text: str) -> str: the build environment has only hatchling and PyYAML,
         # so neither that module nor what it imports may need more at module level.
         sys.path.insert(0, self.root)
         try:
-            return str(importlib.import_module("provisioner.stack.matrix").compile_json(text))
+            return str(importlib.import_module("provisioner.stack.compiled").compile_json(text))
         finally:
             sys.path.remove(self.root)

@@ -1,251 +1,283 @@
-"""The compatibility matrix: the rows of `compat_matrix.yaml`, the invariants across them, and the compiled form.
+"""The compatibility matrix: its rows by section, how they are looked up, decoded and overlaid.
 
-One section a kind, one row one line. Every row names its sources (ids of the section `sources`) and how far it is verified.
-A row is looked up, never computed: absence of a row is a refusal or unknown, never a yes. A null fact neither refuses nor passes.
+`Matrix` gives each section as a tuple of values, made when the section is first asked for: a question about one framework need
+not pay for 429 GPUs. The rows' classes stand in `rows`, the compiled form in `compiled`, what must hold across rows in
+`invariants`, and the text form in `matrix_text`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Any, cast
 
-from provisioner.stack.gpus import Capability
-from provisioner.values import value
-from provisioner.versions import Version
+from provisioner.stack.rows import (
+    SECTIONS,
+    Architecture,
+    Closure,
+    ComputeCapability,
+    Cuda,
+    CudaRelease,
+    DriverBranch,
+    Flavour,
+    ForwardCompat,
+    Framework,
+    Gpu,
+    ImageRow,
+    Index,
+    MatrixFile,
+    ModuleFlavour,
+    Platform,
+    Published,
+    Release,
+    Source,
+    System,
+    Variant,
+    Verified,
+    key_of,
+    order_of,
+)
+from provisioner.values import Problem
 
-#: How far a row is verified: read from a package index or inside a published wheel; read in the named document; computed from
-#: those; from a third party; remembered. A row of level `recall` may inform, but is never the only reason to refuse.
-Verified = Literal["metadata", "source", "derived", "secondary", "recall"]
-#: `seen` in use, `named` by a document but not seen, `no`: known not to exist.
-Published = Literal["seen", "named", "no"]
-ModuleFlavour = Literal["open", "proprietary"]
-#: slim: python:X.Y-slim; base, runtime, devel: as nvidia/cuda tags them, with or without cuDNN.
-Flavour = Literal["slim", "base", "runtime", "devel", "cudnn-runtime", "cudnn-devel"]
-Platform = Literal["linux/amd64", "linux/arm64"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
+    from provisioner.stack.gpus import Capability
+    from provisioner.versions import Version
 
-@value
-class Source:
-    """A document that facts were read in."""
+__all__ = [
+    "SECTIONS",
+    "Architecture",
+    "Closure",
+    "ComputeCapability",
+    "Cuda",
+    "CudaRelease",
+    "DriverBranch",
+    "Flavour",
+    "ForwardCompat",
+    "Framework",
+    "Gpu",
+    "ImageRow",
+    "Index",
+    "Matrix",
+    "ModuleFlavour",
+    "Platform",
+    "Published",
+    "Release",
+    "Source",
+    "System",
+    "Variant",
+    "Verified",
+    "key_of",
+    "load_matrix",
+    "overlay",
+]
 
-    id: str
-    document: str
-    retrieved: str = ""
-
-
-@value
-class Architecture:
-    """A GPU generation. `open_modules`: unsupported before Turing, required from Blackwell on."""
-
-    id: str
-    name: str
-    open_modules: Literal["unsupported", "supported", "required"]
-    first_driver: str | None = None  # branch
-    last_driver: str | None = None  # branch; None: not ended
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class ComputeCapability:
-    """A compute capability and the CUDA minors whose toolkit can target it."""
-
-    capability: Capability
-    architecture: str
-    first_cuda: Version | None = None
-    last_cuda: Version | None = None
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class Gpu:
-    """A product under the name that the driver reports. `first_driver_seen` is an upper bound and never refuses."""
-
-    name: str
-    aliases: tuple[str, ...] = ()
-    segment: str
-    architecture: str
-    capability: Capability
-    open_modules: Literal["unsupported", "supported", "required"] | None = None
-    last_driver: str | None = None  # branch
-    first_driver_seen: Version | None = None
-    mig: bool | None = None
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class DriverBranch:
-    """A driver branch (R580). `first`: its first known release, which a bare branch means; `latest`: the newest seen, no ceiling."""
-
-    branch: str
-    type: str
-    max_cuda: Version
-    first: Version | None = None
-    latest: Version | None = None
-    release_date: str | None = None
-    eol: str | None = None
-    architectures: tuple[str, ...]
-    open_modules: str  # none, alpha …, default, only flavour: as the source says
-    status: str
-    source: tuple[str, ...]
-    verified: Verified
+Rows = tuple[Any, ...]
 
 
-@value
-class Cuda:
-    """A CUDA minor.
+class Matrix:
+    """The rows of one matrix, section by section.
 
-    `native_driver`: from it on a driver was released with this CUDA or a newer one. `min_driver`: from it on minor version
-    compatibility holds (None: there is none before CUDA 11). `sm`: the targets its ptxas accepts.
+    `sha256` names the text that it was read from, `collected` is the day of the data.
     """
 
-    version: Version
-    native_driver: Version | None = None
-    native_branch: str | None = None
-    min_driver: Version | None = None
-    sm: tuple[Capability, ...]
-    gcc_max: str | None = None
-    source: tuple[str, ...]
-    verified: Verified
+    def __init__(self, *, collected: str, sha256: str, sections: Mapping[str, Callable[[], Rows]]) -> None:
+        """A matrix whose rows each of `sections` gives when it is called; a missing section is empty."""
+        self.collected = collected
+        self.sha256 = sha256
+        self._sections = sections
+        self._rows: dict[str, Rows] = {}
+        self._indexed: dict[str, dict[str, Any]] = {}
+
+    def rows(self, section: str) -> Rows:
+        """All rows of a section by its name in the file; KeyError when there is no such section."""
+        if section not in self._rows:
+            if section not in SECTIONS:
+                raise KeyError(section)
+            make = self._sections.get(section)
+            self._rows[section] = make() if make else ()
+        return self._rows[section]
+
+    def row(self, section: str, key: str) -> Any:  # noqa: ANN401 - the class of the section's rows
+        """The row of `section` with the id `key` (`key_of`), or None."""
+        if section not in self._indexed:
+            self._indexed[section] = {key_of(section, row): row for row in self.rows(section)}
+        return self._indexed[section].get(key)
+
+    @functools.cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The documents that rows name."""
+        return self.rows("sources")
+
+    @functools.cached_property
+    def architectures(self) -> tuple[Architecture, ...]:
+        """The GPU generations."""
+        return self.rows("architectures")
+
+    @functools.cached_property
+    def capabilities(self) -> tuple[ComputeCapability, ...]:
+        """The compute capabilities, with first and last CUDA."""
+        return self.rows("capabilities")
+
+    @functools.cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The products by the name that the driver reports."""
+        return self.rows("gpus")
+
+    @functools.cached_property
+    def drivers(self) -> tuple[DriverBranch, ...]:
+        """The driver branches, oldest first."""
+        return self.rows("drivers")
+
+    @functools.cached_property
+    def cuda(self) -> tuple[Cuda, ...]:
+        """The CUDA minors, oldest first."""
+        return self.rows("cuda")
+
+    @functools.cached_property
+    def cuda_releases(self) -> tuple[CudaRelease, ...]:
+        """The CUDA toolkit releases, oldest first."""
+        return self.rows("cuda_releases")
+
+    @functools.cached_property
+    def forward_compat(self) -> tuple[ForwardCompat, ...]:
+        """What cuda-compat does on which driver branch."""
+        return self.rows("forward_compat")
+
+    @functools.cached_property
+    def indexes(self) -> tuple[Index, ...]:
+        """The package indexes."""
+        return self.rows("indexes")
+
+    @functools.cached_property
+    def frameworks(self) -> tuple[Framework, ...]:
+        """The frameworks."""
+        return self.rows("frameworks")
+
+    @functools.cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases of all frameworks, oldest first."""
+        return self.rows("releases")
+
+    @functools.cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """The build variants of all frameworks, oldest release first."""
+        return self.rows("variants")
+
+    @functools.cached_property
+    def images(self) -> tuple[ImageRow, ...]:
+        """The base images."""
+        return self.rows("images")
+
+    @functools.cached_property
+    def systems(self) -> tuple[System, ...]:
+        """The operating systems of hosts and images."""
+        return self.rows("systems")
+
+    @functools.cached_property
+    def closures(self) -> tuple[Closure, ...]:
+        """Measured sizes of requirements with all that they pull in."""
+        return self.rows("closures")
+
+    def source(self, source_id: str) -> Source | None:
+        """The document with this id."""
+        return cast("Source | None", self.row("sources", source_id))
+
+    def architecture(self, architecture: str) -> Architecture | None:
+        """The GPU generation with this id."""
+        return cast("Architecture | None", self.row("architectures", architecture))
+
+    def capability(self, capability: Capability) -> ComputeCapability | None:
+        """The row of a compute capability."""
+        return cast("ComputeCapability | None", self.row("capabilities", str(capability)))
+
+    def driver(self, branch: str) -> DriverBranch | None:
+        """The row of a driver branch: `580`, as in 580.65.06, or `R580`."""
+        return cast("DriverBranch | None", self.row("drivers", branch.removeprefix("R")))
+
+    def cuda_minor(self, version: Version) -> Cuda | None:
+        """The row of the minor that `version` (12.8, 12.8.1) belongs to."""
+        return cast("Cuda | None", self.row("cuda", str(version.minor)))
+
+    def index(self, index: str) -> Index | None:
+        """The package index with this symbolic id."""
+        return cast("Index | None", self.row("indexes", index))
+
+    def framework(self, distribution: str) -> Framework | None:
+        """The framework that this distribution carries."""
+        return cast("Framework | None", self.row("frameworks", distribution))
+
+    def releases_of(self, framework: str) -> tuple[Release, ...]:
+        """The releases of one framework, oldest first."""
+        return tuple(row for row in self.releases if row.framework == framework)
+
+    def variants_of(self, framework: str) -> tuple[Variant, ...]:
+        """The build variants of one framework, oldest release first."""
+        return tuple(row for row in self.variants if row.framework == framework)
+
+    def system(self, os_id: str) -> System | None:
+        """The row of a system by its id (rockylinux9) or by ID and VERSION_ID of its /etc/os-release together (`rocky9.4`)."""
+        found = cast("System | None", self.row("systems", os_id))
+        if found is not None:
+            return found
+        name = os_id.rstrip("0123456789.")
+        number = os_id[len(name) :]
+        for row in self.systems:
+            for release in row.release:
+                known_name, _, known_number = release.partition(" ")
+                if name == known_name and (number == known_number or number.startswith(f"{known_number}.") or not known_number):
+                    return row
+        return None
 
 
-@value
-class CudaRelease:
-    """A CUDA toolkit release (12.8.1), its minor, and the driver it was released with."""
-
-    version: Version
-    minor: Version
-    driver: Version | None = None
-    release_date: str | None = None
-    source: tuple[str, ...]
-    verified: Verified
+def load_matrix(text: str, source: str) -> Matrix:
+    """Decode and check the whole file `text`, which messages call `source`; MatrixError with every mistake and its place."""
+    matrix = _matrix_of(_decode(text, source), hashlib.sha256(text.encode()).hexdigest())
+    _refuse_faults(matrix, text, source)
+    return matrix
 
 
-@value
-class ForwardCompat:
-    """cuda-compat of `cuda` on driver `branch`, data-centre GPUs only: C works, N/A is native, X is not supported."""
+def overlay(matrix: Matrix, text: str, source: str) -> Matrix:
+    """`matrix` with the rows of the overlay `text`: a row replaces the one with its id, others are added.
 
-    cuda: Version
-    branch: str
-    state: Literal["C", "N/A", "X"]
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class Index:
-    """A package index by its symbolic id (`pypi`, `pytorch/cu128`). `url` None: the client's own default."""
-
-    id: str
-    url: str | None = None
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class Framework:
-    """A framework: the distribution that carries it, its companions, and who brings CUDA.
-
-    `cuda_from`: `wheels` (the build pulls its CUDA libraries in) or `system` (the image must have them). `smoke` is the script in
-    templates/smoke.
+    MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes.
     """
-
-    id: str  # the distribution's name: torch
-    name: str  # as people write it: PyTorch
-    cuda_from: Literal["wheels", "system"]
-    companions: tuple[str, ...] = ()
-    smoke: str
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class Release:
-    """A release of a framework: its date, and the companion releases that go with it (distribution → version or bound)."""
-
-    framework: str
-    version: Version
-    date: str | None = None
-    companions: Mapping[str, str]
-    numpy2: bool | None = None
-    source: tuple[str, ...]
-    verified: Verified
+    extra = _decode(text, source)
+    sections: dict[str, Callable[[], Rows]] = {name: functools.partial(matrix.rows, name) for name in SECTIONS}
+    for name in SECTIONS:
+        added = {key_of(name, row): row for row in getattr(extra, name)}  # one id twice: the later row, as with two overlays
+        if added:
+            merged = {key_of(name, row): row for row in matrix.rows(name)} | added
+            sections[name] = functools.partial(tuple, [merged[key] for key in sorted(merged, key=order_of)])
+    sha256 = hashlib.sha256(f"{matrix.sha256}\n{text}".encode()).hexdigest()
+    merged_matrix = Matrix(collected=max(matrix.collected, extra.collected), sha256=sha256, sections=sections)
+    _refuse_faults(merged_matrix, text, source)
+    return merged_matrix
 
 
-@value
-class Variant:
-    """A build variant: one build of one framework release for one platform.
-
-    `tag` is the local version (`cu128`, `cpu`), `default` whether the index that pip asks by itself serves it. `cuda` None: a CPU
-    build. `sass` are cubin targets, `ptx` PTX targets. `glibc` is the floor. None: not known.
-    """
-
-    framework: str
-    version: Version
-    tag: str
-    platform: Platform
-    index: str
-    default: bool = False
-    published: Published
-    cuda: Version | None = None
-    cudnn: Version | None = None
-    nccl: Version | None = None
-    pythons: tuple[str, ...]
-    sass: tuple[Capability, ...] | None = None
-    ptx: tuple[Capability, ...] = ()
-    glibc: Version | None = None
-    download: int | None = None  # bytes of this wheel
-    note: str = ""
-    source: tuple[str, ...]
-    verified: Verified
+def _matrix_of(file: MatrixFile, sha256: str) -> Matrix:
+    sections = {name: functools.partial(getattr, file, name) for name in SECTIONS}
+    return Matrix(collected=file.collected, sha256=sha256, sections=sections)
 
 
-@value
-class System:
-    """An operating system release, of hosts or of images: its C library and its own Python."""
+def _decode(text: str, source: str) -> MatrixFile:
+    from provisioner.decode import decode
+    from provisioner.errors import MatrixError
 
-    id: str  # ubuntu22.04, debian12, rockylinux9
-    name: str
-    family: Literal["debian", "rhel", "other"]
-    libc: Literal["glibc", "musl"] = "glibc"
-    glibc: Version | None = None
-    python: str | None = None  # the distribution's python3
-    source: tuple[str, ...]
-    verified: Verified
+    return decode(text, source, MatrixFile, MatrixError, strict=True)
 
 
-@value
-class ImageRow:
-    """Base images of one release on one system: a catalogue of tags. One row stands for `tags`, flavour → whole tag."""
+def _refuse_faults(matrix: Matrix, text: str, source: str) -> None:
+    from provisioner.errors import MatrixError
+    from provisioner.stack.invariants import check, places_in
 
-    repository: str  # nvidia/cuda, python
-    os: str  # id of a System
-    cuda: Version | None = None
-    cudnn: Version | None = None
-    python: str | None = None
-    tags: Mapping[str, str]  # flavour → tag
-    platforms: tuple[Platform, ...]
-    first_seen: str | None = None
-    last_seen: str | None = None
-    maintained: bool | None = None
-    published: Published = "seen"
-    note: str = ""
-    source: tuple[str, ...]
-    verified: Verified
-
-
-@value
-class Closure:
-    """The measured download and disk size in bytes of a requirement with all that it pulls in."""
-
-    requirement: str
-    python: str
-    platform: Platform
-    packages: int
-    download: int
-    unpacked: int
-    cuda_download: int | None = None
-    source: tuple[str, ...]
-    verified: Verified
+    faults = check(matrix)
+    if not faults:
+        return
+    places = places_in(text)
+    problems = []
+    for fault in faults:
+        line, column = places.get((fault.section, fault.key), (0, 0))
+        problems.append(Problem(file=source, line=line, column=column, message=str(fault)))
+    raise MatrixError(sorted(problems, key=lambda problem: (problem.line, problem.column)))

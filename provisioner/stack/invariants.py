@@ -1,0 +1,126 @@
+"""What must hold across the rows of a matrix: every reference resolves, ids are unique and in order, builds fit their CUDA."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from provisioner.stack.gpus import Capability
+from provisioner.stack.rows import SECTIONS, key_of, order_of
+from provisioner.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.rows import Variant
+
+
+@value
+class Fault:
+    """One thing that does not hold: the row by section and key, and a sentence."""
+
+    section: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.section} {self.key}: {self.message}"
+
+
+def check(matrix: Matrix) -> tuple[Fault, ...]:
+    """Every fault of the matrix; none in a good one."""
+    faults: list[Fault] = []
+    for section in SECTIONS:
+        faults += _keys(matrix, section)
+        if section != "sources":
+            faults += _sources(matrix, section)
+    for section, fields in _REFERENCES.items():
+        faults += _references(matrix, section, fields)
+    for row in matrix.variants:
+        faults += [Fault(section="variants", key=key_of("variants", row), message=message) for message in _variant(matrix, row)]
+    built_for_cpu = {
+        (row.framework, row.version) for row in matrix.variants if row.cuda is None and row.platform == "linux/amd64"
+    }
+    faults += [
+        Fault(section="releases", key=key_of("releases", row), message="no CPU build for linux/amd64")
+        for row in matrix.releases
+        if (row.framework, row.version) not in built_for_cpu
+    ]
+    return tuple(faults)
+
+
+#: Section → its fields that name rows of another section → that section.
+_REFERENCES: Mapping[str, Mapping[str, str]] = {
+    "architectures": {"first_driver": "drivers", "last_driver": "drivers"},
+    "capabilities": {"architecture": "architectures"},
+    "gpus": {"architecture": "architectures", "last_driver": "drivers", "capability": "capabilities"},
+    "drivers": {"architectures": "architectures"},
+    "cuda": {"native_branch": "drivers"},
+    "cuda_releases": {"minor": "cuda"},
+    "forward_compat": {"cuda": "cuda", "branch": "drivers"},
+    "releases": {"framework": "frameworks"},
+    "variants": {"framework": "frameworks", "index": "indexes", "also": "indexes", "cuda": "cuda"},
+    "images": {"os": "systems"},
+}
+
+
+def _keys(matrix: Matrix, section: str) -> Iterator[Fault]:
+    keys = [key_of(section, row) for row in matrix.rows(section)]
+    for key, count in Counter(keys).items():
+        if count > 1:
+            yield Fault(section=section, key=key, message="stands here twice")
+    for before, key in itertools.pairwise(keys):
+        if order_of(before) > order_of(key):
+            yield Fault(section=section, key=key, message=f"belongs before {before}")
+
+
+def _sources(matrix: Matrix, section: str) -> Iterator[Fault]:
+    for row in matrix.rows(section):
+        for source in row.source:
+            if matrix.source(source) is None:
+                yield Fault(section=section, key=key_of(section, row), message=f"source {source} is not in sources")
+        if not row.source:
+            yield Fault(section=section, key=key_of(section, row), message="names no source")
+
+
+def _references(matrix: Matrix, section: str, fields: Mapping[str, str]) -> Iterator[Fault]:
+    for row in matrix.rows(section):
+        for field, target in fields.items():
+            named = getattr(row, field)
+            for entry in named if isinstance(named, tuple) else (named,):
+                if entry is not None and matrix.row(target, str(entry)) is None:
+                    yield Fault(section=section, key=key_of(section, row), message=f"{field} {entry} is not in {target}")
+
+
+def _variant(matrix: Matrix, row: Variant) -> Iterator[str]:
+    if not row.pythons:
+        yield "names no Python"
+    if row.cuda is None:
+        if row.sass or row.ptx or row.cudnn or row.nccl:
+            yield "a CPU build has no GPU code, cuDNN or NCCL"
+        return
+    cuda = matrix.cuda_minor(row.cuda)
+    if cuda is None:
+        return  # said by its reference
+    for target in row.sass or ():
+        # a build names 9.0a and 10.0f as they are; ptxas lists every form that it accepts
+        if target not in cuda.sm and Capability(target.major, target.minor) not in cuda.sm:
+            yield f"{target.sm} is no target of CUDA {cuda.version}"
+
+
+def places_in(text: str) -> Mapping[tuple[str, str], tuple[int, int]]:
+    """Where each row of a matrix text stands: section and key → line and column."""
+    from provisioner.decode import Decoder
+
+    decoder = Decoder("")
+    node = decoder.compose(text)
+    places: dict[tuple[str, str], tuple[int, int]] = {}
+    for section, rows in node.value if node is not None else ():
+        if section.value not in SECTIONS:
+            continue
+        for row in rows.value:
+            made = decoder.read(row, SECTIONS[section.value].row, "")
+            places[section.value, key_of(section.value, made)] = row.start_mark.line + 1, row.start_mark.column + 1
+    return places
