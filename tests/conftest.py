@@ -40,6 +40,7 @@ def pytest_configure() -> None:
     """End like Ctrl-C when told to end, so that fixtures stop what they started."""
 
     def interrupt(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would cut the stopping short
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)

@@ -1,0 +1,73 @@
+"""Time whole processes, as a user waits for them: interpreter start, imports and all.
+
+The commands take turns, so that a busy moment of the machine falls on each; what counts is the ratio of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+_BIN: Final = Path(sys.executable).parent
+_REQUEST: Final = ("torch==2.9.1", "--gpu", "h100", "--driver", "580.95.05", "--python", "3.12")
+_MEASURE: Final = "hpccm"
+_AIMS: Final = {"resolve": 1.5}  # beyond it, a look at what is imported is due; no test asserts a speed
+_SECONDS: Final = 120
+
+Commands = dict[str, list[list[str]]]
+
+
+def commands(folder: Path) -> Commands:
+    """What is measured: a name, and the processes that run one after the other."""
+    provisioner, lock = str(_BIN / "provisioner"), str(folder / "stack.lock.yaml")
+    return {
+        _MEASURE: [[str(_BIN / "hpccm"), "--recipe", str(Path(__file__).with_name("recipe.txt"))]],
+        "python -c pass": [[sys.executable, "-c", "pass"]],
+        "help": [[provisioner, "--help"]],
+        "resolve": [[provisioner, "resolve", *_REQUEST]],
+        "lock + render": [
+            [provisioner, "lock", *_REQUEST, "--force", "-o", lock],
+            [provisioner, "render", lock, "--force", "--to", str(folder / "tree")],
+        ],
+    }
+
+
+def seconds(processes: list[list[str]], folder: Path) -> float:
+    """The wall time of processes that must succeed; they share caches of their own."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state")}
+    started = time.perf_counter()
+    for argv in processes:
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if done.returncode:
+            raise SystemExit(f"benchmarks: {' '.join(argv)}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return time.perf_counter() - started
+
+
+def main() -> int:
+    """Print one line for each command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="how often each command runs (15)")
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as name:
+        folder = Path(name)
+        chosen = commands(folder)
+        for processes in chosen.values():
+            seconds(processes, folder)  # the first run fills caches and the disk's
+        times = [{label: seconds(processes, folder) for label, processes in chosen.items()} for _ in range(rounds)]
+    medians = {label: statistics.median(turn[label] for turn in times) for label in chosen}
+    print(f"{'whole process, median of ' + str(rounds):32}{'ms':>8}{'ratio to ' + _MEASURE:>18}")
+    for label, median in medians.items():
+        aim = f"   aim: {_AIMS[label]}" if label in _AIMS else ""
+        print(f"{label:32}{median * 1000:8.0f}{median / medians[_MEASURE]:18.2f}{aim}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
