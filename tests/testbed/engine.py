@@ -32,7 +32,7 @@ _PLUGIN_FOLDERS: Final = (
     "/usr/local/libexec/docker/cli-plugins",
     "/usr/local/lib/docker/cli-plugins",
 )
-_TRIXIE: Final = ("docker.io", "docker-cli", "docker-buildx", "containerd")
+_TRIXIE: Final = ("docker.io", "docker-cli", "docker-buildx", "containerd", "tini")
 _START_SECONDS: Final = 60.0
 
 
