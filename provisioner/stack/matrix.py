@@ -222,13 +222,14 @@ class Matrix:
         if found is not None:
             return found
         name = os_id.rstrip("0123456789.")
-        number = os_id[len(name) :]
+        number = os_id[len(name) :].split(".")
+        best: tuple[int, System] | None = None
         for row in self.systems:
             for release in row.release:
-                known_name, _, known_number = release.partition(" ")
-                if name == known_name and (number == known_number or number.startswith(f"{known_number}.") or not known_number):
-                    return row
-        return None
+                known_name, *known = release.replace(".", " ").split()
+                if name == known_name and number[: len(known)] == known and (best is None or len(known) > best[0]):
+                    best = len(known), row
+        return best[1] if best else None
 
 
 def load_matrix(text: str, source: str) -> Matrix:

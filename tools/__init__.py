@@ -1,0 +1,1 @@
+"""Programs that keep the repository's data; no part of the package."""

@@ -1,0 +1,1 @@
+"""Facts → rows of compat_matrix.yaml, one module a subject."""
