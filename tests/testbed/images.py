@@ -60,7 +60,7 @@ PYTHON_BOOKWORM: Final = Recipe(
 def rootfs(recipe: Recipe = PYTHON_BOOKWORM) -> Path:
     """The tarball of a stand-in, made once (40 s) where engine tests are required."""
     if not may_fetch(_PART) and not cached_path("rootfs", asdict(recipe)).is_dir():
-        raise MissingPartError(f"no stand-in base image made yet: python -m tests.testbed {_PART}")
+        raise MissingPartError(f"no stand-in base image made yet: .venv/bin/python -m tests.testbed {_PART}")
     return cached("rootfs", asdict(recipe), lambda folder: _bootstrap(folder, recipe)) / _TARBALL
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.testbed.folders import scratch
 from tests.testbed.processes import Daemon, answers, free_port, kill, program, run
+from tests.testbed.require import MissingPartError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -109,8 +110,7 @@ class Sshd:
 
     def start(self) -> None:
         """Start the server."""
-        if os.geteuid() == 0:
-            _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+        _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
         listen = "\n".join(f"ListenAddress {address}" for address in self.addresses)
         setenv = " ".join(f'"{name}={text}"' for name, text in {**self._env, _MARK: self._mark}.items())
         config = self.folder / "sshd_config"
@@ -154,6 +154,8 @@ def _keygen(path: Path) -> None:
 @contextlib.contextmanager
 def sshd(addresses: Sequence[str] = ("127.0.0.2",), env: Mapping[str, str] | None = None) -> Iterator[Sshd]:
     """A running server, and none of its sessions left at the end."""
+    if os.geteuid() != 0:
+        raise MissingPartError("starting an SSH server that knows users needs root")
     program("sshd", "openssh-server")
     with scratch("sshd") as folder:
         server = Sshd(folder, addresses, env or {})

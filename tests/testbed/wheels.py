@@ -52,7 +52,7 @@ def wheelhouse(part: str, requirements: Sequence[str]) -> Path:
     """A folder with the wheels of these requirements and of all that they need, for the stand-in base image."""
     recipe = {"requirements": sorted(requirements), "target": _TARGET, "platforms": _PLATFORMS}
     if not may_fetch(part) and not cached_path("wheels", recipe).is_dir():
-        raise MissingPartError(f"no wheels of {', '.join(requirements)} fetched yet: python -m tests.testbed {part}")
+        raise MissingPartError(f"no wheels of {', '.join(requirements)} fetched yet: .venv/bin/python -m tests.testbed {part}")
     return cached("wheels", recipe, lambda folder: _download(folder, requirements))
 
 
