@@ -60,7 +60,8 @@ class Mount:
 class BuildOptions:
     """How an image is built. `network` is that of RUN steps; None: the engine's default.
 
-    `secrets` maps an id to a file on the engine's host; it is mounted for the RUN steps that ask for it and stays in no layer.
+    `secrets` maps an id to its content. It travels with the context, never as an argument or a file, and is mounted for the RUN
+    steps that ask for it; it stays in no layer.
     """
 
     args: Mapping[str, str] = field(default_factory=dict)

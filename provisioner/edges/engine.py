@@ -7,7 +7,7 @@ on standard input, so nothing is written on the host.
 from __future__ import annotations
 
 import contextlib
-import secrets
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from provisioner.commands import TIMEOUTS, Command
@@ -25,11 +25,13 @@ from provisioner.errors import EngineError, ProvisionerError
 from provisioner.values import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from provisioner.commands import Completed, Runner
     from provisioner.engines import Engine, Gpus, ImageFacts, Mount, Tell
 
 NOT_FOUND = 127
-LABEL = "org.gpu-provisioner.run"
+LABEL = "io.gpu-provisioner.run"
 _BUILD = BuildOptions()
 _RUN = RunOptions()
 _GPU_ARGUMENTS: dict[Gpus, tuple[str, ...]] = {
@@ -50,7 +52,7 @@ def engine_on(runner: Runner, program: str = "docker") -> Engine:
 
 def container_name() -> str:
     """A name that no other run has: what is left of a run can be told, and removed, by it."""
-    return f"provisioner-{secrets.token_hex(6)}"
+    return f"provisioner-{token_hex(6)}"
 
 
 class CommandEngine:
@@ -71,7 +73,9 @@ class CommandEngine:
         # By variable and not by option, which buildx before 0.10 does not know: an attestation carries the time of the build,
         # and the same tree would get another id each time.
         argv = ("env", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", self._program, *build_argv(checked_reference(tag), options))
-        done = self._runner.run(Command(argv=argv, stdin=context, timeout=options.timeout), tell=tell)
+        argv, stdin = with_secrets(argv, context, options.secrets)
+        command = Command(argv=argv, stdin=stdin, timeout=options.timeout, secrets=tuple(options.secrets.values()))
+        done = self._runner.run(command, tell=tell)
         if not done.ok:
             output = _joined(done)
             raise missing(self.host, self._program, done.exit, output) or build_failed(self.host, tag, output)
@@ -161,9 +165,27 @@ def build_argv(tag: str, options: BuildOptions) -> tuple[str, ...]:
         words += ["--build-arg", f"{name}={text}"]
     for name, text in options.labels.items():
         words += ["--label", f"{name}={text}"]
-    for name, path in options.secrets.items():
-        words += ["--secret", f"id={name},src={path}"]
+    for variable, name in secret_variables(options.secrets):
+        words += ["--secret", f"id={name},env={variable}"]
     return (*words, "-")
+
+
+def secret_variables(ids: Iterable[str]) -> list[tuple[str, str]]:
+    """The environment variable that carries each secret to buildx, and the secret's id."""
+    return [(f"PROVISIONER_SECRET_{number}", name) for number, name in enumerate(ids)]
+
+
+def with_secrets(argv: tuple[str, ...], context: bytes, secrets: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
+    """The command and its input with the secrets in front of the context: no process list and no file ever shows them."""
+    if not secrets:
+        return argv, context
+    contents = [content.encode() for content in secrets.values()]
+    # dd with bs=1 takes exactly its bytes from the pipe and leaves the rest, the context, to docker
+    reads = [
+        f"{variable}=$(dd bs=1 count={len(content)} 2>/dev/null); export {variable}"
+        for (variable, _), content in zip(secret_variables(secrets), contents, strict=True)
+    ]
+    return ("sh", "-c", "; ".join([*reads, 'exec "$@"']), "sh", *argv), b"".join([*contents, context])
 
 
 def run_argv(image: str, argv: tuple[str, ...], options: RunOptions, name: str) -> tuple[str, ...]:
