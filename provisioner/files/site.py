@@ -1,29 +1,139 @@
 """site.yaml: where things come from, and how the site wants to be asked. Portable files name nothing of it.
 
-Secrets never stand in it: a value that is secret is written `{env: NAME}` and read when it is used, or it lies in netrc.
+Secrets never stand in it. An address that is secret is written `{env: NAME}`; in the value it is the text `${NAME}`, and
+`address` reads the variable at the moment of use. Passwords for an address lie in netrc.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+from urllib.parse import urlsplit
 
-from provisioner.values import value
+import yaml
+
+from provisioner.decode import Decoder, read_text
+from provisioner.errors import SiteError, UsageError
+from provisioner.values import replace, value
+from provisioner.versions import Version
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# What an address may consist of (RFC 3986), without the quotes and brackets that mean something to a shell; * of `pytorch/*`.
+_URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]+")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----\s*([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
+_LINE = re.compile("[^\x00-\x1f\x7f-\x9f]+")
+_DER_SEQUENCE = 0x30
+#: The id of the index that pip asks by itself, and what a site writes for an index that must not be asked.
+DEFAULT_INDEX = "pypi"
+NO_INDEX = "none"
+
+
+class Address(str):
+    """An address, or `${NAME}` for the environment variable that holds it; each kind says what it must look like."""
+
+    __slots__ = ()
+    what: ClassVar[str] = "an address (http://… or https://…)"
+    schemes: ClassVar[tuple[str, ...]] = ("http", "https")
+    may_be_secret: ClassVar[bool] = True
+
+    @classmethod
+    def decode_node(cls, node: yaml.Node, decoder: Decoder) -> Self | object:
+        """Read a text or `{env: NAME}`; a problem is noted when it is neither."""
+        if isinstance(node, yaml.MappingNode) and cls.may_be_secret:
+            pairs = [(key.value, child.value) for key, child in node.value if isinstance(child, yaml.ScalarNode)]
+            match pairs:
+                case [("env", name)] if _ENV.fullmatch(f"${{{name}}}") and len(node.value) == 1:
+                    return cls(f"${{{name}}}")
+            return decoder.note(node, "a secret address is written {env: NAME}, NAME being an environment variable")
+        if not isinstance(node, yaml.ScalarNode):
+            return decoder.note(node, f"must be {cls.what}{' or {env: NAME}' if cls.may_be_secret else ''}")
+        wrong = cls.wrong(node.value)
+        return decoder.note(node, wrong) if wrong else cls(node.value)
+
+    @classmethod
+    def wrong(cls, text: str) -> str | None:
+        """What is wrong with `text`, as a sentence."""
+        if not _URL.fullmatch(text):
+            return f"{text[:80]!r} is not {cls.what}"
+        try:
+            parts = urlsplit(text)
+            port_is_number = parts.port is None or parts.port
+        except ValueError:
+            return f"{text[:80]!r} is not {cls.what}"
+        if parts.password is not None or parts.username is not None:
+            return "a user or password must not stand in this file: use netrc, or {env: NAME} for the whole address"
+        if parts.scheme not in cls.schemes or not parts.hostname or not port_is_number:
+            return f"{text[:80]!r} is not {cls.what}"
+        return None
+
+
+class IndexAddress(Address):
+    """A package index, or `none`: that index must not be asked."""
+
+    __slots__ = ()
+    what: ClassVar[str] = "the address of a package index (http://… or https://…), or none"
+
+    @classmethod
+    def wrong(cls, text: str) -> str | None:
+        """See Address."""
+        return None if text == NO_INDEX else super().wrong(text)
+
+
+class WheelPlace(Address):
+    """A page that links to wheels, or a folder of wheels on this machine."""
+
+    __slots__ = ()
+    what: ClassVar[str] = "a page of wheels (http://…, https://…) or a folder"
+
+    @classmethod
+    def wrong(cls, text: str) -> str | None:
+        """See Address."""
+        if "://" in text and not text.startswith("file:///"):
+            return super().wrong(text)
+        return None if _LINE.fullmatch(text) else f"{text[:80]!r} is not {cls.what}"
+
+
+class RegistryPrefix(Address):
+    """The place that mirrors a registry, as it stands before the repository in a reference."""
+
+    __slots__ = ()
+    what: ClassVar[str] = "the prefix of a registry (registry.example:5000/dockerhub)"
+    may_be_secret: ClassVar[bool] = False
+
+    @classmethod
+    def wrong(cls, text: str) -> str | None:
+        """See Address."""
+        if "://" in text:
+            return f"leave out the scheme: {cls.what}"
+        return None if _PREFIX.fullmatch(text) else f"{text[:80]!r} is not {cls.what}"
 
 
 @value
 class Proxies:
-    """HTTP proxies, as the environment variables of the same names."""
+    """HTTP proxies, as the environment variables of the same names; `no` is a list of hosts with commas between."""
 
-    http: str | None = None
-    https: str | None = None
+    http: Address | None = None
+    https: Address | None = None
     no: str | None = None
+
+    def __post_init__(self) -> None:
+        """ValueError when `no` is not a plain list of hosts."""
+        if self.no is not None and not re.fullmatch(r"[A-Za-z0-9.:/*,\[\] _-]*", self.no):
+            raise ValueError(f"no: {self.no[:80]!r} is not a list of hosts with commas between")
 
 
 @value
 class SlurmSite:
-    """How the site's Slurm wants GPUs to be requested."""
+    """How the site's Slurm wants GPUs to be requested. `image_folder`: where images and environments lie, as the nodes see it."""
 
     gpu_request: Literal["gres", "gpus-per-node", "gpus"] = "gres"
     gpu_type: str | None = None
@@ -35,19 +145,171 @@ class SlurmSite:
     modules: tuple[str, ...] = ()
     image_folder: str = "."  # where .sif files lie
 
+    def __post_init__(self) -> None:
+        """ValueError with every mistake."""
+        wrong = [
+            f"{name}: {text[:80]!r} is not one line of text"
+            for name, text in (
+                ("partition", self.partition),
+                ("account", self.account),
+                ("qos", self.qos),
+                ("constraint", self.constraint),
+            )
+            if text is not None and not _LINE.fullmatch(text)
+        ]
+        if self.gpu_type is not None and (self.gpu_type.isdigit() or not re.fullmatch(r"[A-Za-z0-9._-]+", self.gpu_type)):
+            # sbatch would read gpu:4090 as 4090 GPUs
+            wrong.append(f"gpu_type: {self.gpu_type[:80]!r} is not a GRES type; `sinfo -o %G` lists those of the site")
+        if self.version is not None:
+            try:
+                Version(self.version)
+            except ValueError as failure:
+                wrong.append(f"version: {failure}")
+        wrong.extend(
+            f"modules: {module[:80]!r} is not the name of a module"
+            for module in self.modules
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/+=-]*", module)
+        )
+        if not _LINE.fullmatch(self.image_folder) or re.search(r"[$`~]", self.image_folder):
+            wrong.append(f"image_folder: {self.image_folder[:80]!r} must be a folder written out: nothing expands it")
+        if wrong:
+            raise ValueError("; ".join(wrong))
+
 
 @value
 class Site:
     """The site: symbolic index id → address; folders or pages of wheels; registry → mirror prefix; proxies; a CA bundle.
 
-    `indexes` keys are exact ids (`pypi`, `pytorch/cu128`) or `pytorch/*` with `*` in the address. `registries` maps the first
-    part of a reference (`docker.io`, `nvcr.io`) to a prefix (`registry.example:5000/dockerhub`). `ca_bundle`: path to a PEM file.
+    `indexes` keys are exact ids (`pypi`, `pytorch/cu128`) or `pytorch/*` with `*` in the address; `none` is an index that must
+    not be asked. `registries` maps the first part of a reference (`docker.io`, `nvcr.io`) to a prefix
+    (`registry.example:5000/dockerhub`). `ca_bundle` is a path to a PEM file, and `ca_pem` its text, which may stand here instead.
     """
 
     format: Literal[1] = 1
-    indexes: Mapping[str, str] = field(default_factory=dict)
-    wheels: tuple[str, ...] = ()
-    registries: Mapping[str, str] = field(default_factory=dict)
+    indexes: Mapping[str, IndexAddress] = field(default_factory=dict)
+    wheels: tuple[WheelPlace, ...] = ()
+    registries: Mapping[str, RegistryPrefix] = field(default_factory=dict)
     proxies: Proxies = Proxies()
     ca_bundle: str | None = None
+    ca_pem: str | None = None
     slurm: SlurmSite = SlurmSite()
+
+
+def load_site(path: Path) -> Site:
+    """The site that the file at `path` describes; SiteError with every mistake. Relative paths count from the file's folder."""
+    decoder = Decoder(str(path))
+    node = decoder.compose(read_text(path, SiteError))
+    read = decoder.read(node, Site, "the file") if node is not None else None
+    pem = _ca_text(node, path, decoder) if isinstance(node, yaml.MappingNode) else None
+    if decoder.problems or not isinstance(read, Site):
+        raise SiteError(sorted(decoder.problems, key=lambda problem: (problem.line, problem.column)))
+    wheels = tuple(WheelPlace(_absolute(place, path.parent)) for place in read.wheels)
+    return replace(read, wheels=wheels, ca_pem=pem)
+
+
+def _absolute(place: str, folder: Path) -> str:
+    if place.startswith("file://"):
+        return place.removeprefix("file://")
+    return place if "://" in place or _ENV.fullmatch(place) else str((folder / Path(place).expanduser()).resolve())
+
+
+def _ca_text(root: yaml.MappingNode, path: Path, decoder: Decoder) -> str | None:
+    """The text of the CA bundle, from its file or as it stands here; a problem is noted where the key stands."""
+    nodes = {
+        key.value: child
+        for key, child in root.value
+        if key.value in {"ca_bundle", "ca_pem"} and isinstance(child, yaml.ScalarNode) and child.value not in {"", "null", "~"}
+    }
+    if len(nodes) > 1:
+        decoder.note(nodes["ca_pem"], "ca_bundle and ca_pem both stand here; keep one")
+    if len(nodes) != 1:
+        return None
+    [(key, node)] = nodes.items()
+    text = str(node.value)
+    if key == "ca_bundle":
+        try:
+            text = read_text(path.parent / Path(text).expanduser(), SiteError)
+        except SiteError as failure:
+            decoder.note(node, f"ca_bundle: {failure.problems[0]}")
+            return None
+    wrong = _pem_mistake(text)
+    if wrong:
+        decoder.note(node, f"{key}: {wrong}")
+        return None
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _pem_mistake(text: str) -> str | None:
+    if "PRIVATE KEY" in text:
+        return "a private key is in it; keep the certificates only"
+    certificates = _PEM.findall(text)
+    if not certificates or text.count("-----BEGIN CERTIFICATE-----") != len(certificates):
+        return "not certificates in PEM form (-----BEGIN CERTIFICATE-----)"
+    damaged = [number for number, body in enumerate(certificates, 1) if not _is_der(body)]
+    return f"certificate {damaged[0]} of {len(certificates)} is damaged" if damaged else None
+
+
+def _is_der(body: str) -> bool:
+    """Whether base64 text holds one whole DER sequence: its length says so, X.690 8.1.3."""
+    try:
+        raw = base64.b64decode("".join(body.split()), validate=True)
+    except binascii.Error:
+        return False
+    if len(raw) < 4 or raw[0] != _DER_SEQUENCE:  # noqa: PLR2004 - tag, length of the length, two bytes of it
+        return False
+    octets = raw[1] & 0x7F
+    return raw[1] > 0x80 and len(raw) == 2 + octets + int.from_bytes(raw[2 : 2 + octets], "big")  # noqa: PLR2004 - X.690 8.1.3.5
+
+
+def variable_of(address: str) -> str | None:
+    """The environment variable that holds `address`, or None when the address stands there itself."""
+    match = _ENV.fullmatch(address)
+    return match[1] if match else None
+
+
+def read_address(address: str, environment: Mapping[str, str]) -> str:
+    """The address itself, read from the environment where the site says so; UsageError when the variable is not set."""
+    name = variable_of(address)
+    if name is None:
+        return address
+    text = environment.get(name, "")
+    if not text:
+        raise UsageError(f"the site reads an address from the environment variable {name}, which is not set")
+    return text
+
+
+def secrets_of(site: Site, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The secret texts of a site, for a runner to hide."""
+    addresses = (*site.indexes.values(), *site.wheels, *filter(None, (site.proxies.http, site.proxies.https)))
+    names = {name for name in map(variable_of, addresses) if name}
+    return tuple(environment[name] for name in sorted(names) if environment.get(name))
+
+
+def index_address(site: Site, index: str, default: str | None) -> str | None:
+    """Where the index `index` is: as the site maps it (exactly, else by `group/*`), else `default`, which the matrix says.
+
+    None: the client's own default. `none`: it must not be asked. A site that says `none` for the default index is cut off from
+    the internet, so it has no other index either but those that it names.
+    """
+    if index in site.indexes:
+        return site.indexes[index]
+    group, _, rest = index.partition("/")
+    pattern = site.indexes.get(f"{group}/*")
+    if rest and pattern is not None:
+        return pattern.replace("*", rest)
+    return NO_INDEX if site.indexes.get(DEFAULT_INDEX) == NO_INDEX else default
+
+
+def mirrored(site: Site, reference: str) -> str:
+    """An image's reference as the site's registries serve it; unchanged where no mirror is named."""
+    registry, repository = split_reference(reference)
+    prefix = site.registries.get(registry)
+    return f"{prefix}/{repository}" if prefix else reference
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """A reference as (registry, repository with tag): `python:3.12` is ("docker.io", "library/python:3.12")."""
+    first, slash, rest = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return first, rest
+    return "docker.io", reference if slash else f"library/{reference}"

@@ -1,0 +1,112 @@
+"""What a lock must hold before files are made from it: each mistake a sentence, all of them at once.
+
+A lock is a file that people edit and pass around, so it is not trusted: what ends up in a file name, an option or a script is
+checked here in the words of the user, before the quoting filters would refuse it in theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from provisioner.errors import LockError
+from provisioner.values import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provisioner.stack.lock import Lock, Pin
+    from provisioner.stack.request import Job
+
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and the same with days. One spelling is enough for us, the
+# one that nobody misreads: 1:30 would be a minute and a half.
+_TIME = re.compile(r"(\d+-)?\d{1,2}:[0-5]\d:[0-5]\d")
+_MEMORY = re.compile(r"\d+[KMGT]?")
+_MOUNT = re.compile(r"[^:,\x00-\x1f\x7f]+:/[^:,\x00-\x1f\x7f]*(:(ro|rw))?")
+# Debian Policy 5.6.1, with a version or an architecture after it.
+_APT = re.compile(r"[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~*-]+)?")
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PIN_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PIN_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+_HASH = re.compile(r"sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
+_REFERENCE = re.compile(r"[a-z0-9][a-z0-9._:/-]*[a-z0-9]:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[0-9a-f]{64})?")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def check_lock(lock: Lock, source: str = "stack.lock.yaml") -> None:
+    """LockError with every mistake that would make a wrong file."""
+    mistakes = [*_image(lock), *_surroundings(lock), *_pins(lock)]
+    for name, times in Counter(job.name.lower() for job in lock.jobs).items():
+        if times > 1:
+            mistakes.append(f"jobs: {times} of them are called {name}; each is a file of its own")
+    has_gpus = lock.stack.cuda is not None
+    for job in lock.jobs:
+        mistakes.extend(f"jobs: {job.name[:64]!r}: {mistake}" for mistake in _job(job, has_gpus=has_gpus))
+    if mistakes:
+        raise LockError([Problem(file=source, message=mistake) for mistake in mistakes])
+
+
+def _image(lock: Lock) -> Iterator[str]:
+    for image in filter(None, (lock.stack.image, lock.stack.build_image)):
+        if not _REFERENCE.fullmatch(image.reference):
+            yield f"image: {image.reference[:120]!r} is not a reference with a tag (python:3.12-slim-bookworm)"
+        if image.digest is not None and not _DIGEST.fullmatch(image.digest):
+            yield f"image: {image.digest[:80]!r} is not a digest (sha256:…)"
+
+
+def _surroundings(lock: Lock) -> Iterator[str]:
+    yield from (
+        f"apt: {package[:80]!r} is not the name of a Debian package" for package in lock.apt if not _APT.fullmatch(package)
+    )
+    for name, text in lock.env.items():
+        if not _ENV.fullmatch(name):
+            yield f"env: {name[:80]!r} is not the name of an environment variable"
+        elif not text.isprintable() and not text.isascii():
+            yield f"env: {name} has characters that cannot be printed"
+        elif re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", text):
+            yield f"env: {name} has a line break or another control character, which a Dockerfile cannot carry"
+    yield from (
+        f"secrets: {name[:80]!r} is not an id (letters, digits, . _ -)" for name in lock.secrets if not _SECRET.fullmatch(name)
+    )
+    yield from (f"command: {word[:80]!r} contains a NUL" for word in lock.command if "\0" in word)
+
+
+def _pins(lock: Lock) -> Iterator[str]:
+    for pin in lock.pins.packages:
+        if not _PIN_NAME.fullmatch(pin.name) or not _PIN_VERSION.fullmatch(pin.version):
+            yield f"pins: {pin.name[:80]!r} {pin.version[:80]!r} is not a package with its version"
+        yield from (
+            f"pins: {pin.name[:80]}: {entry[:80]!r} is not a hash (sha256:…)"
+            for entry in pin.hashes
+            if not _HASH.fullmatch(entry)
+        )
+    if lock.pins.hashed:
+        yield from (f"pins: {pin.name} has no hash, and the lock says that all have" for pin in _bare(lock))
+
+
+def _bare(lock: Lock) -> Iterator[Pin]:
+    return (pin for pin in lock.pins.packages if not pin.hashes)
+
+
+def _job(job: Job, *, has_gpus: bool) -> Iterator[str]:
+    if not _JOB.fullmatch(job.name):
+        yield "a job's name is a file name too: 1 to 64 letters, digits, . _ -, the first a letter or digit"
+    if job.nodes != 1:
+        yield f"a job of kind {job.kind} runs on one node, not on {job.nodes}"
+    if job.gpus_per_node is not None and job.gpus_per_node < 0:
+        yield f"gpus_per_node: {job.gpus_per_node} is not a number of GPUs"
+    if job.gpus_per_node and not has_gpus:
+        yield f"it asks for {job.gpus_per_node} GPUs, and the stack is a CPU build that would leave them idle"
+    if job.cpus_per_gpu < 1:
+        yield f"cpus_per_gpu: {job.cpus_per_gpu} is not a number of CPUs"
+    if not _TIME.fullmatch(job.time):
+        yield f"time: {job.time[:40]!r} is not [DAYS-]HH:MM:SS (12:00:00, 2-00:00:00)"
+    if not _MEMORY.fullmatch(job.mem):
+        yield f"mem: {job.mem[:40]!r} is not a whole number with K, M, G or T (64G); without a letter it is MiB"
+    for mount in job.mounts:
+        if not _MOUNT.fullmatch(mount):
+            yield f"mounts: {mount[:80]!r} is not FOLDER:/FOLDER-INSIDE, with :ro or :rw after it, without a comma"
+    yield from (f"command: {word[:80]!r} has a control character" for word in job.command if not word.isprintable())
