@@ -44,9 +44,7 @@ def unpacked(part: str, suite: str, packages: Sequence[str]) -> Path:
     """The folder that holds these packages of a suite, unpacked; fetched once, where the part is required."""
     recipe = {"suite": suite, "packages": sorted(packages)}
     if not may_fetch(part) and not cached_path("debian", recipe).is_dir():
-        raise MissingPartError(
-            f"{', '.join(packages)} of Debian {suite} not fetched yet: .venv/bin/python -m tests.testbed {part}"
-        )
+        raise MissingPartError(f"{', '.join(packages)} not fetched yet: .venv/bin/python -m tests.testbed {part}")
     return cached("debian", recipe, lambda folder: _fetch(folder, suite, packages))
 
 
