@@ -41,8 +41,11 @@ class Size:
 
 @value
 class Stack:
-    """What fits together. `compatibility` is how the build meets the driver: `none` for a CPU build.
+    """What fits together.
 
+    `compatibility` is how the build meets the driver that was asked, or where it is free the lowest that does (`min_driver`);
+    `none`: a CPU build, or a driver rule that `--allow` overrode. `driver_branch`: the branch of the driver, for `upgrade` the
+    one to install. `build_image` has the compiler where the request's purpose is to build, else None.
     `gpus` are product names, `capabilities` what the build must run on, `packages` requirement strings with the framework's build
     first, `because` the row and the source that made each choice, `excludes` what the compatibility mode excludes and what not.
     """
@@ -58,9 +61,11 @@ class Stack:
     python: str
     platform: Platform
     image: Image
+    build_image: Image | None = None
     gpus: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     driver: str = "any"  # as asked
+    driver_branch: str | None = None
     min_driver: Version | None = None
     kernel_modules: tuple[ModuleFlavour, ...] = ()  # the flavours that drive these GPUs; empty for a CPU stack
     compatibility: Compatibility
@@ -75,23 +80,32 @@ class Stack:
 
 @value
 class Refusal:
-    """A rule that said no. `rule` and `finding` are stable ids (`arch-not-in-build`), `fact` is one sentence with the numbers."""
+    """A rule that said no. `rule` and `finding` are stable ids (`arch-not-in-build`), `fact` is one sentence with the numbers.
+
+    `certain` is False where the request goes beyond the data (a release newer than the matrix): unknown, and no conflict.
+    """
 
     rule: str
     finding: str
     fact: str
     because: tuple[Because, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    certain: bool = True
 
 
 @value
 class Candidate:
-    """One build that was considered: what kept it or which rules refused it."""
+    """One build that was considered: what kept it (`because`), or which rules refused it."""
 
     version: Version
     variant: str
     kept: bool
     refused_by: tuple[Refusal, ...] = ()
+    platform: Platform = "linux/amd64"
+    index: str = ""
+    published: Published = "seen"
+    compatibility: Compatibility | None = None  # None: refused
+    because: tuple[Because, ...] = ()
 
 
 @value
@@ -122,6 +136,7 @@ class Lock:
     matrix: str  # SHA-256 of the matrix that answered
     stack: Stack
     pins: Pins
+    os: str | None = None  # of the hosts, as the request names it
     apt: tuple[str, ...] = ()
     project: str | None = None
     command: tuple[str, ...] = ()

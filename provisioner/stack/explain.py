@@ -1,0 +1,101 @@
+"""Why each build was kept or refused, and which refusals answer a request that nothing satisfies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provisioner.stack.asked import reason
+from provisioner.stack.choice import preference
+from provisioner.stack.lock import Candidate, Refusal
+from provisioner.stack.meeting import mode_of
+from provisioner.stack.reading import read
+from provisioner.stack.resolve import Judged, judge_build, judge_parts
+from provisioner.stack.rules import PINS, named
+
+if TYPE_CHECKING:
+    from provisioner.stack.asked import Asked
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.request import Request
+    from provisioner.stack.rows import Variant
+
+_SHOWN = 8  # further refusals after those of the closest miss
+
+
+def explain(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
+    """Every build that the request's requirement takes, the newest release first, with what kept it or which rules refused it.
+
+    Empty where the request names no framework, or something that is not in the matrix; `decide` says so. UsageError as there.
+    """
+    asked = read(request, matrix)
+    if asked.problems:
+        return ()
+    parts = judge_parts(asked)
+    candidates: list[Candidate] = []
+    for release in asked.releases:
+        for build in sorted(asked.builds(release), key=lambda build: preference(asked, build)):
+            mine = judge_build(asked, build)
+            refusals = (*parts.refusals, *mine.refusals)
+            candidates.append(
+                Candidate(
+                    version=build.version,
+                    variant=build.tag,
+                    platform=build.platform,
+                    index=build.index,
+                    published=build.published,
+                    kept=not refusals,
+                    refused_by=refusals,
+                    compatibility=None if refusals else mode_of(asked, build),
+                    because=() if refusals else (*parts.because, *mine.because),
+                )
+            )
+    return tuple(candidates)
+
+
+def refusals_of(asked: Asked, parts: Judged) -> tuple[Refusal, ...]:
+    """The refusals of a request that no build satisfies, the closest miss first.
+
+    Closest is the build that fewest rules refuse, with those first that hold the pins. After its refusals comes one of each
+    other kind.
+    """
+    misses = [(build, judge_build(asked, build).refusals) for release in asked.releases for build in asked.builds(release)]
+    near = [(build, refusals) for build, refusals in misses if not any(item.rule == PINS for item in refusals)]
+    found = list(parts.refusals)
+    if not near and misses:
+        found.append(_no_such_build(asked, [build for build, _ in misses]))
+    ranked = sorted(near or misses, key=lambda miss: (len(miss[1]), preference(asked, miss[0])))
+    shown = 0
+    for at, (_, refusals) in enumerate(ranked):
+        for refusal in refusals:
+            if refusal.rule == PINS and not near:
+                continue
+            known = {item.finding for item in found}
+            if (at == 0 and refusal not in found) or (refusal.finding not in known and shown < _SHOWN):
+                found.append(refusal)
+                shown += at > 0
+    return tuple(found)
+
+
+def _no_such_build(asked: Asked, builds: list[Variant]) -> Refusal:
+    """No candidate is what was pinned: said once, with what there is."""
+    request = asked.request
+    pins = {
+        "variant": request.variant,
+        "local version": asked.wants.tag,
+        "index": request.index if isinstance(request.index, str) or request.index is None else " or ".join(request.index),
+        "CUDA": request.cuda,
+        "cuDNN": request.cudnn,
+        "NCCL": request.nccl,
+    }
+    pinned = ", ".join(f"{name} {pin}" for name, pin in pins.items() if pin is not None)
+    newest = builds[0].version
+    there = [build for build in builds if build.version == newest and build.platform == request.platform]
+    elsewhere = [
+        build for build in builds if build.tag == (request.variant or asked.wants.tag) and build.platform != request.platform
+    ]
+    name = f"{builds[0].framework} {newest}" if len({build.version for build in builds}) == 1 else builds[0].framework
+    fact = f"{name} has no build with {pinned} for {request.platform}"
+    fact += f"; {builds[0].framework} {newest} has {', '.join(sorted(build.tag for build in there)) or 'none there'}"
+    if elsewhere:
+        fact += f"; {named(elsewhere[0])} exists for {elsewhere[0].platform}"
+    because = tuple(reason(asked.matrix, "variants", build) for build in there)
+    return Refusal(rule=PINS, finding="no-such-build", fact=fact, because=because)

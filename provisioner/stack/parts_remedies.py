@@ -1,0 +1,135 @@
+"""What helps where no build is to blame: another name for the GPU, another driver, flavour, CUDA, image, compiler, or no MIG.
+
+Each is a value out of the matrix that is put into the request, and proved by deciding again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provisioner.findings import Remedy
+from provisioner.stack.catalogue import nearest_images
+from provisioner.stack.changes import apply_changes
+from provisioner.stack.resolve import decide
+from provisioner.versions import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from provisioner.stack.asked import Asked
+    from provisioner.stack.lock import Refusal
+
+    #: One change and the sentence that says what to do.
+    Proposal = tuple[dict[str, str], str]
+
+_EACH = 2  # remedies of one kind
+_NAMES = 8  # GPU names
+
+
+def remedies_for_parts(asked: Asked, refusals: Sequence[Refusal]) -> Iterator[Remedy]:
+    """The changes of single parts that help against `refusals`, each proved."""
+    findings = {item.finding for item in refusals}
+    for wanted, propose, most in _TABLE:
+        if not wanted & findings:
+            continue
+        shown = 0
+        for changes, text in propose(asked):
+            decision = decide(apply_changes(asked.request, changes), asked.matrix, remedies=False)
+            if decision.verdict == "ok":
+                yield Remedy(text=text, commands=(decision.stack.command,) if decision.stack else (), changes=changes)
+                shown += 1
+            if shown == most:
+                break
+
+
+def _gpu_names(asked: Asked) -> Iterator[Proposal]:
+    from provisioner.stack.gpu_names import match_gpus
+
+    words = list(asked.request.gpus)
+    for at, word in enumerate(words):
+        for gpu in match_gpus(word, asked.matrix):
+            names = [*words[:at], gpu.name, *words[at + 1 :]]
+            yield {"gpus": ", ".join(names)}, f"say which GPU it is: {gpu.name} ({gpu.capability.sm})"
+
+
+def _drivers(asked: Asked) -> Iterator[Proposal]:
+    """Branches that drive the GPUs: the supported ones first, and the newest of them."""
+    if asked.request.pool:
+        return
+    machine = asked.machines[0]
+    for row in sorted(machine.branches, key=lambda row: (row.status == "supported", Version(row.branch)), reverse=True):
+        yield {"driver": row.branch}, f"driver branch {row.branch} instead of {asked.request.driver}"
+
+
+def _modules(asked: Asked) -> Iterator[Proposal]:
+    for flavour in ("open", "proprietary"):
+        if flavour != asked.request.kernel_modules:
+            yield {"kernel_modules": flavour}, f"the {flavour} kernel modules"
+
+
+def _cudas(asked: Asked) -> Iterator[Proposal]:
+    if asked.wants.framework is None and asked.request.cuda is not None:
+        for row in reversed(asked.matrix.cuda):
+            yield {"cuda": str(row.version)}, f"CUDA {row.version} instead of {asked.request.cuda}"
+        yield {"cuda_compat": ""}, "no cuda-compat: the driver runs this CUDA by itself"
+
+
+def _images(asked: Asked) -> Iterator[Proposal]:
+    for reference in nearest_images(asked.request.image or "", asked.matrix):
+        yield {"image": reference}, f"the image {reference}"
+
+
+def _images_of_older_cuda(asked: Asked) -> Iterator[Proposal]:
+    """The same flavour and system with the newest CUDA that the drivers report."""
+    row, flavour = asked.image, asked.flavour
+    if row is None or flavour is None or row.cuda is None:
+        return
+    same = [other for other in asked.matrix.images if other.repository == row.repository and other.os == row.os and other.cuda]
+    for other in sorted(same, key=lambda other: other.cuda or Version(row.os), reverse=True):
+        if flavour in other.tags and other.cuda is not None and other.cuda < row.cuda:
+            reference = f"{other.repository}:{other.tags[flavour]}"
+            yield {"image": reference}, f"the image {reference}"
+
+
+def _fabric(asked: Asked) -> Iterator[Proposal]:
+    for machine in asked.machines:
+        if machine.driver.version is not None:
+            yield (
+                {"fabric_manager": str(machine.driver.version)},
+                f"Fabric Manager {machine.driver.version}, the version of the driver",
+            )
+
+
+def _no_mig(_: Asked) -> Iterator[Proposal]:
+    yield {"options.mig": ""}, "use the whole GPU: leave options.mig out"
+
+
+def _compiler(asked: Asked) -> Iterator[Proposal]:
+    cuda = asked.matrix.cuda_minor(asked.request.cuda) if asked.request.cuda else None
+    if cuda is not None and cuda.gcc_max is not None:
+        yield (
+            {"compiler": f"gcc-{Version(cuda.gcc_max).major}"},
+            f"gcc {cuda.gcc_max}, the newest that nvcc of CUDA {cuda.version} takes",
+        )
+
+
+def _platforms(asked: Asked) -> Iterator[Proposal]:
+    for platform in ("linux/amd64", "linux/arm64"):
+        if platform != asked.request.platform:
+            yield {"platform": platform}, f"platform {platform} instead of {asked.request.platform}"
+
+
+_TABLE: tuple[tuple[frozenset[str], Callable[[Asked], Iterable[Proposal]], int], ...] = (
+    (frozenset({"gpu-ambiguous"}), _gpu_names, _NAMES),
+    (frozenset({"gpu-on-other-platform", "image-not-for-platform"}), _platforms, 1),
+    (frozenset({"wrong-kernel-module-flavour"}), _modules, 1),
+    (frozenset({"gpu-newer-than-driver", "gpu-dropped-by-driver", "wrong-kernel-module-flavour"}), _drivers, _EACH),
+    (frozenset({"arch-dropped-by-cuda-major", "arch-not-in-build", "cuda-compat-older-than-driver", "no-such-cuda"}), _cudas, 1),
+    (frozenset({"driver-too-old", "driver-too-old-for-cuda-major"}), _cudas, 1),
+    (frozenset({"no-such-image"}), _images, _EACH),
+    (frozenset({"image-requires-newer-driver"}), _images_of_older_cuda, 1),
+    (frozenset({"image-requires-newer-driver"}), _drivers, 1),
+    (frozenset({"fabric-manager-version-mismatch"}), _fabric, 1),
+    (frozenset({"no-mig"}), _no_mig, 1),
+    (frozenset({"compiler-too-new-for-nvcc"}), _compiler, 1),
+)

@@ -1,0 +1,167 @@
+"""What helps where nothing fits: the cheapest changes of the request, each proved by deciding again.
+
+Parts of the request are freed, alone and together, the cheapest first; what the resolver then chooses is written down as a
+change, and the changed request is decided once more. The first remedy keeps the GPU, the framework and where possible its
+release.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from provisioner.findings import Remedy
+from provisioner.stack.changes import Lever, apply_changes, levers
+from provisioner.stack.choice import make_stack, preference
+from provisioner.stack.parts_remedies import remedies_for_parts
+from provisioner.stack.reading import read
+from provisioner.stack.resolve import best_build, decide, fits, judge_parts
+from provisioner.values import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from provisioner.stack.asked import Asked
+    from provisioner.stack.lock import Refusal, Stack
+    from provisioner.stack.request import Request
+    from provisioner.stack.rows import Release, Variant
+
+_MOST = 6  # remedies; more are no help
+_TOGETHER = 3  # parts that are changed at once
+_BUILDS = 3  # other builds of the same release that are named
+
+
+def with_remedies(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
+    """`refusals` with what helps at the first of them."""
+    remedies = find_remedies(asked, refusals)
+    return (replace(refusals[0], remedies=remedies), *refusals[1:])
+
+
+def find_remedies(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Remedy, ...]:
+    """The changes that help, the cheapest first; none where the request goes beyond the data, but for newer data."""
+    if not all(item.certain for item in refusals):
+        return _newer_data(asked)
+    found: list[Remedy] = []
+    for remedy in itertools.chain(remedies_for_parts(asked, refusals), _from_levers(asked)):
+        if remedy.changes not in [known.changes for known in found]:
+            found.append(remedy)
+        if len(found) == _MOST:
+            break
+    return tuple(found)
+
+
+def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
+    framework = asked.wants.framework
+    if framework is None:
+        return (Remedy(text=f"get newer data; these are of {asked.matrix.collected}"),)
+    command = f"provisioner matrix refresh {framework.id}"
+    return (Remedy(text=f"get newer data, these are of {asked.matrix.collected}: {command}", commands=(command,)),)
+
+
+def _from_levers(asked: Asked) -> Iterator[Remedy]:
+    if asked.wants.framework is None:
+        return
+    here = levers(asked)
+    sets = [group for size in range(1, _TOGETHER + 1) for group in itertools.combinations(here, size)]
+    helped: list[frozenset[str]] = []
+    for group in sorted(sets, key=lambda group: (sum(lever.price for lever in group), len(group))):
+        names = frozenset(lever.name for lever in group)
+        if any(smaller <= names for smaller in helped):
+            continue
+        remedies = list(_with(asked, group))
+        if remedies:
+            helped.append(names)
+        yield from remedies
+
+
+def _with(asked: Asked, group: Sequence[Lever]) -> Iterator[Remedy]:
+    """The remedies that freeing the parts in `group` gives."""
+    request = asked.request
+    for lever in group:
+        request = lever.free(request)
+    freed = read(request, asked.matrix)
+    if freed.problems or judge_parts(freed).refusals:
+        return
+    names = [lever.name for lever in group]
+    for build in _builds(asked, freed, names):
+        stack = make_stack(freed, build, (), ())
+        changes: dict[str, str] = {}
+        for lever in group:
+            changes |= lever.settled(asked.request, stack)
+        if "release" in names and "build" not in names and build.tag != "cpu" and not build.default:
+            changes["variant"] = build.tag
+        proved = _prove(asked, changes)
+        if proved is not None:
+            yield Remedy(text=_text(asked, proved, names), commands=(proved.command,), changes=changes)
+
+
+def _builds(asked: Asked, freed: Asked, names: Sequence[str]) -> Iterator[Variant]:
+    """The builds to propose: the nearest release and the newest where the release is free, else all that fit in one release."""
+    if "release" in names:
+        nearest = best_build(freed, releases=_by_distance(asked, freed))
+        newest = best_build(freed)
+        yield from (build for build in dict.fromkeys((nearest, newest)) if build is not None)
+        return
+    best = best_build(freed)
+    if best is None:
+        return
+    yield best
+    if names == ["build"]:
+        release = next(row for row in freed.releases if row.version == best.version)
+        others = [build for build in freed.builds(release) if build != best and build.sass is not None and fits(freed, build)]
+        others.sort(key=lambda build: (build.published != "seen", preference(freed, build)))
+        yield from others[: _BUILDS - 1]
+
+
+def _by_distance(asked: Asked, freed: Asked) -> list[Release]:
+    """The releases after the one that was asked, the nearest first, then those before it."""
+    known = freed.releases  # newest first
+    bounds = asked.wants.asked.bounds.bounds if asked.wants.asked and asked.wants.asked.bounds else ()
+    wanted = asked.releases[0].version if asked.releases else (bounds[0][1] if bounds else None)
+    if wanted is None:
+        return list(known)
+    newer = [row for row in known if row.version > wanted]
+    order = [*reversed(newer), *(row for row in known if row.version <= wanted)]
+    if asked.releases:
+        return order
+    return sorted(order, key=lambda row: row.version.minor != wanted.minor)  # a release that never was: its own line first
+
+
+def _prove(asked: Asked, changes: dict[str, str]) -> Stack | None:
+    return decide(apply_changes(asked.request, changes), asked.matrix, remedies=False).stack
+
+
+def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
+    """What to do, in one sentence, with what the answer needs of the host."""
+    request: Request = asked.request
+    build = f"the {stack.variant} build of {stack.framework} {stack.version}"
+    parts: list[str] = []
+    if "release" in names:
+        newer = bool(asked.releases) and stack.version > asked.releases[0].version
+        newest = stack.version == max(row.version for row in asked.matrix.releases_of(stack.framework))
+        sign = ">=" if newer and not newest else "=="
+        parts.append(f"{stack.framework}{sign}{stack.version}: {build}")
+    elif "build" in names:
+        parts.append(f"take {build}")
+    if "python" in names:
+        parts.append(f"Python {stack.python} instead of {request.python}")
+    if "image" in names:
+        parts.append(f"the base image {stack.image.reference}")
+    if "modules" in names:
+        parts.append(f"the {' or '.join(stack.kernel_modules)} kernel modules instead of the {request.kernel_modules} ones")
+    if "without cuda-compat" in names:
+        parts.append("no cuda-compat")
+    if "driver" in names:
+        parts.append(f"driver branch {stack.driver_branch} instead of {request.driver}")
+    if "cuda-compat" in names:
+        parts.append(f"cuda-compat of CUDA {stack.cuda} in the image (data-centre GPUs only)")
+    if "platform" in names:
+        parts.append(f"platform {stack.platform} instead of {request.platform}")
+    return "; ".join((*parts, *_needs(stack)))
+
+
+def _needs(stack: Stack) -> list[str]:
+    if stack.min_driver is None:
+        return []
+    modules = f" with the {stack.kernel_modules[0]} kernel modules" if len(stack.kernel_modules) == 1 else ""
+    return [f"needs driver {stack.min_driver} (branch {stack.min_driver.major}) or newer{modules}"]

@@ -1,0 +1,217 @@
+"""Request x Matrix → Stack: every build is judged by the rules, and the preferred one of those that fit is taken.
+
+`decide` answers every request with a value; `resolve` is the same for those who want the stack or an error. Both are pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from provisioner.errors import NoStackError, UsageError
+from provisioner.findings import Because
+from provisioner.stack.answer import Decision, Judgement, Note
+from provisioner.stack.choice import make_stack, preference
+from provisioner.stack.lock import Refusal, Stack
+from provisioner.stack.meeting import mode_of
+from provisioner.stack.parts import PART_RULES
+from provisioner.stack.reading import read
+from provisioner.stack.rows import Variant
+from provisioner.stack.rules import BARE_RULES, BUILD_RULES
+from provisioner.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from provisioner.stack.asked import Asked
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.request import Request
+    from provisioner.stack.rows import Release
+
+    #: Asks the index whether it has a build that a document only names: yes, no, or None for "could not ask".
+    Confirm = Callable[[Variant], bool | None]
+
+
+def resolve(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None) -> Stack:
+    """The stack for `request`. NoStackError with the refusals where there is none; UsageError where no framework is asked for."""
+    decision = decide(request, matrix, confirmed=confirmed)
+    if decision.refusals:
+        raise NoStackError(
+            decision.refusals[0].fact,
+            decision.refusals,
+            hint=decision.remedies[0].text if decision.remedies else None,
+        )
+    if decision.stack is None:
+        raise UsageError(
+            "the request names no framework, so there is no stack to choose",
+            hint=f"add a package: {', '.join(row.id for row in matrix.frameworks)}",
+        )
+    return decision.stack
+
+
+def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None, remedies: bool = True) -> Decision:
+    """The answer to `request`. UsageError where a word of it has no meaning; everything else is a verdict.
+
+    `confirmed` asks an index about a build that is only named, see `Confirm`; without it such a build is taken only where no
+    build that was seen fits. `remedies`: look for changes that help, each proved by deciding again.
+    """
+    asked = read(request, matrix)
+    if asked.problems:
+        return _refused(asked, asked.problems, remedies=remedies)
+    parts = judge_parts(asked)
+    if asked.wants.framework is None:
+        return _parts_only(asked, parts, remedies=remedies)
+    if not parts.refusals:
+        build = best_build(asked, confirmed=confirmed)
+        if build is not None:
+            return _kept(asked, build, parts)
+    from provisioner.stack.explain import refusals_of
+
+    return _refused(asked, refusals_of(asked, parts), remedies=remedies)
+
+
+@value
+class Judged:
+    """All that the rules said about one thing. `allowed` are the rules that refused and were overridden."""
+
+    because: tuple[Because, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[Note, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
+def judged(asked: Asked, judgements: Iterable[Judgement]) -> Judged:
+    """Sort judgements, with what `--allow` overrides apart."""
+    because: list[Because] = []
+    refusals: list[Refusal] = []
+    notes: list[Note] = []
+    allowed: list[str] = []
+    for item in judgements:
+        match item:
+            case Because():
+                because.append(item)
+            case Note():
+                notes.append(item)
+            case Refusal() if asked.allows(item):
+                allowed.append(item.rule)
+                because.append(Because(fact=f"overridden by --allow {item.rule}: {item.fact}", source="the request"))
+            case Refusal():
+                refusals.append(item)
+    return Judged(
+        because=tuple(because),
+        refusals=tuple(refusals),
+        notes=tuple(notes),
+        allowed=tuple(dict.fromkeys(allowed)),
+    )
+
+
+def judge_parts(asked: Asked) -> Judged:
+    """What the rules say about the parts of the request that no build changes."""
+    return judged(asked, (item for rule in PART_RULES for item in rule(asked)))
+
+
+def judge_build(asked: Asked, build: Variant) -> Judged:
+    """What all rules say about one build."""
+    return judged(asked, (item for rule in BUILD_RULES for item in rule(asked, build)))
+
+
+def fits(asked: Asked, build: Variant) -> bool:
+    """Whether no rule refuses `build`; stops at the first that does."""
+    return not any(isinstance(item, Refusal) and not asked.allows(item) for rule in BUILD_RULES for item in rule(asked, build))
+
+
+def best_build(asked: Asked, *, confirmed: Confirm | None = None, releases: Sequence[Release] | None = None) -> Variant | None:
+    """The preferred build that fits, or None. `releases` are tried in this order; by default the newest first."""
+    order = asked.releases if releases is None else releases
+    if asked.request.prefer == "native":
+        native = _first(_kept_builds(asked, order, only="native"), confirmed)
+        if native is not None:
+            return native
+    return _first(_kept_builds(asked, order), confirmed)
+
+
+def _kept_builds(asked: Asked, releases: Iterable[Release], only: Literal["native"] | None = None) -> Iterator[Variant]:
+    for release in releases:
+        kept = [build for build in asked.builds(release) if fits(asked, build)]
+        if only is not None:
+            kept = [build for build in kept if build.cuda is None or mode_of(asked, build) == only]
+        yield from sorted(kept, key=lambda build: preference(asked, build))
+
+
+def _first(builds: Iterator[Variant], confirmed: Confirm | None) -> Variant | None:
+    """The first build that was seen, or that its index confirms; else the first that is only named."""
+    named: Variant | None = None
+    for build in builds:
+        if build.published == "seen":
+            return build
+        answer = confirmed(build) if confirmed is not None else None
+        if answer:
+            return build
+        if answer is None and named is None:
+            named = build
+    return named
+
+
+def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
+    mine = judge_build(asked, build)
+    stack = make_stack(asked, build, (*parts.because, *mine.because), (*parts.allowed, *mine.allowed))
+    extra = tuple(
+        Note(
+            rule="package-known",
+            finding="package-not-in-data",
+            fact=f"{item.name} is not in the data: it goes along as it is, and nothing here says whether it fits",
+        )
+        for item in asked.wants.others
+    )
+    return Decision(verdict="ok", stack=stack, notes=(*parts.notes, *mine.notes, *extra))
+
+
+def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
+    """No framework is asked, only whether the parts fit. A CUDA is judged as a build that holds all its toolkit can target."""
+    cuda = asked.request.cuda
+    found = parts
+    if cuda is not None:
+        row = asked.matrix.cuda_minor(cuda)
+        if row is None:
+            return _refused(asked, (_no_cuda(asked),), remedies=remedies)
+        plain = tuple(sm for sm in row.sm if not sm.suffix)
+        build = Variant(
+            framework="",
+            version=cuda,
+            tag="",
+            platform=asked.request.platform,
+            index="",
+            published="seen",
+            cuda=row.version,
+            pythons=(),
+            sass=plain,
+            ptx=() if asked.request.code == "sass" else plain,
+            source=row.source,
+            verified=row.verified,
+        )
+        bare = judged(asked, (item for rule in BARE_RULES for item in rule(asked, build)))
+        found = Judged(
+            because=(*parts.because, *bare.because), refusals=(*parts.refusals, *bare.refusals), notes=(*parts.notes, *bare.notes)
+        )
+    if found.refusals:
+        return _refused(asked, found.refusals, remedies=remedies)
+    said = tuple(Note(rule="parts-fit", finding="part-fits", fact=item.fact, because=(item,)) for item in found.because)
+    return Decision(verdict="ok", notes=(*found.notes, *said))
+
+
+def _no_cuda(asked: Asked) -> Refusal:
+    known = [row.version for row in asked.matrix.cuda]
+    cuda = asked.request.cuda
+    newer = bool(known) and cuda is not None and cuda > known[-1]
+    if newer or not known:
+        fact = f"CUDA {cuda} is newer than the data of {asked.matrix.collected}"
+        return Refusal(rule="cuda-known", finding="cuda-not-in-data", fact=fact, certain=False)
+    return Refusal(rule="cuda-known", finding="no-such-cuda", fact=f"there is no CUDA toolkit {cuda}")
+
+
+def _refused(asked: Asked, refusals: Sequence[Refusal], *, remedies: bool) -> Decision:
+    verdict: Literal["conflict", "unknown"] = "conflict" if any(item.certain for item in refusals) else "unknown"
+    if remedies and refusals:
+        from provisioner.stack.remedies import with_remedies
+
+        refusals = with_remedies(asked, refusals)
+    return Decision(verdict=verdict, refusals=tuple(refusals))
