@@ -220,7 +220,7 @@ class Decoder:
                 return wanted(node.value)
             except ValueError:
                 return self.note(node, f"{where} must be {_name(wanted)}")
-        if self.strict and node.tag in _NUMERIC and node.style is None:
+        if self.strict and node.tag in _NUMERIC:  # of a quoted text the tag is str
             return self.note(node, f'write "{node.value}" in quotes: YAML reads it as a number, and 12.10 would become 12.1')
         if wanted is str:
             return node.value

@@ -6,11 +6,11 @@ compiled. A wheel carries the JSON beside the text (`hatch_build.py` writes it);
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,21 +45,24 @@ def shipped_matrix() -> Matrix:
     """The matrix that came with the tool; MatrixError when its text cannot be read or decoded."""
     path = resources.resource(NAME)
     try:
-        text = path.read_bytes()
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        from provisioner.decode import read_text
-        from provisioner.errors import MatrixError
-
-        text = read_text(path, MatrixError).encode()  # says what is wrong with the file
-    sha256 = hashlib.sha256(text).hexdigest()
-    name = f"compat_matrix.{sha256}.json"
-    for folder in (path.parent, resources.cache_folder()):
-        found = _read(folder / name, sha256)
+        sha256 = ""  # what is wrong with the file is said below
+    for folder in (path.parent, resources.cache_folder()) if sha256 else ():
+        found = _read(folder / compiled_name(sha256), sha256)
         if found is not None:
             return found
-    compiled = compile_json(text.decode(), str(path))
-    _keep(resources.cache_folder() / name, compiled)
+    from provisioner.decode import read_text
+    from provisioner.errors import MatrixError
+
+    compiled = compile_json(read_text(path, MatrixError), str(path))
+    _keep(resources.cache_folder() / compiled_name(sha256), compiled)
     return matrix_of(json.loads(compiled), sha256)
+
+
+def compiled_name(sha256: str) -> str:
+    """The name of the compiled form of the text with this SHA-256."""
+    return f"compat_matrix.{sha256}.json"
 
 
 def compile_json(text: str, source: str = NAME) -> str:
@@ -72,7 +75,7 @@ def compile_json(text: str, source: str = NAME) -> str:
     sections = {
         name: {
             "form": form(section.row),
-            "rows": [[encode(getattr(row, field)) for field in section.row.__slots__] for row in getattr(file, name)],
+            "rows": [[encode(getattr(row, field.name)) for field in dataclasses.fields(row)] for row in getattr(file, name)],
         }
         for name, section in SECTIONS.items()
     }
@@ -81,7 +84,7 @@ def compile_json(text: str, source: str = NAME) -> str:
 
 def form(row: type[Any]) -> str:
     """The fields of a row's class with their types. A compiled form of other classes than ours is not ours."""
-    return "; ".join(f"{name}: {annotation}" for name, annotation in row.__annotations__.items())
+    return "; ".join(f"{field.name}: {field.type}" for field in dataclasses.fields(row))
 
 
 def matrix_of(compiled: dict[str, Any], sha256: str) -> Matrix:
@@ -94,15 +97,16 @@ def matrix_of(compiled: dict[str, Any], sha256: str) -> Matrix:
 
 
 def _revive(row: type[Any], plain: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    names = tuple(row.__annotations__)
-    # Fields that need work are changed in place by column, so that the rest costs nothing.
-    columns = [(at, make) for at, name in enumerate(names) if (make := _REVIVE.get(row.__annotations__[name])) is not None]
+    fields = dataclasses.fields(row)
+    names = [field.name for field in fields]
+    # Only the fields that need work are touched, by their place.
+    columns = [(at, make) for at, field in enumerate(fields) if (make := _REVIVE.get(str(field.type))) is not None]
     values = []
     for line in plain:
-        fields = list(line)
+        entries = list(line)
         for at, make in columns:
-            fields[at] = make(fields[at])
-        values.append(row(**dict(zip(names, fields, strict=True))))
+            entries[at] = make(entries[at])
+        values.append(row(**dict(zip(names, entries, strict=True))))
     return tuple(values)
 
 
@@ -115,6 +119,8 @@ def _read(path: Path, sha256: str) -> Matrix | None:
 
 def _keep(path: Path, compiled: str) -> None:
     """Write the whole file or none of it; a cache that cannot be written costs time, nothing else."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".compat_matrix.")

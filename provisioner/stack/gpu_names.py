@@ -23,10 +23,13 @@ _SAYS_NOTHING = frozenset({"nvidia", "geforce", "tesla", "quadro", "pro"})
 def match_gpus(asked: str, matrix: Matrix) -> tuple[Gpu, ...]:
     """The products that `asked` may mean, in the matrix's order; none when it names none of them.
 
-    A full name, or a full alias, stands for its product alone, spelt exactly or in other case. `sm_90` is for the caller.
+    A full name, or a full alias, stands for its product alone, spelt exactly or in other case; older drivers print `GeForce RTX
+    3090` for `NVIDIA GeForce RTX 3090`. `sm_90` is for the caller.
     """
     text = asked.strip()
-    for same in (lambda name: name == text, lambda name: name.lower() == text.lower()):
+    low = text.lower()
+    full = {low, f"nvidia {low}"} if low.split(" ", 1)[0] in _SAYS_NOTHING else {low}
+    for same in (lambda name: name == text, lambda name: name.lower() in full):
         exact = tuple(gpu for gpu in matrix.gpus if any(map(same, (gpu.name, *gpu.aliases))))
         if exact:
             return exact

@@ -75,7 +75,7 @@ def gpus(facts: Facts) -> tuple[Gpu, ...]:
         found.append(
             Gpu(
                 name=row["name"],
-                aliases=tuple(dict.fromkeys(also)),
+                aliases=tuple(alias for alias in dict.fromkeys(also) if not _is_spelling(alias, row["name"])),
                 segment=row["segment"],
                 architecture=row["arch"],
                 capability=numbers[0],
@@ -91,6 +91,11 @@ def gpus(facts: Facts) -> tuple[Gpu, ...]:
             )
         )
     return tuple(found)
+
+
+def _is_spelling(alias: str, name: str) -> bool:
+    """Whether the matching rule takes `alias` for the name itself: other case, or without NVIDIA."""
+    return alias.lower().removeprefix("nvidia ") == name.lower().removeprefix("nvidia ")
 
 
 def drivers(facts: Facts) -> tuple[DriverBranch, ...]:
