@@ -90,15 +90,14 @@ def decision_findings(decision: Decision) -> tuple[Finding, ...]:
 
 
 def _finding(entry: Refusal | Note) -> Finding:
+    """A refusal has the severity of its row; a note neither refuses nor passes, and is information whatever its row says."""
     from provisioner.knowledge.registry import finding
+    from provisioner.stack.answer import Note
+    from provisioner.values import replace
 
-    return finding(
-        entry.finding,
-        entry.fact,
-        because=entry.because,
-        remedies=getattr(entry, "remedies", ()),
-        rule=entry.rule,
-    )
+    remedies = () if isinstance(entry, Note) else entry.remedies
+    made = finding(entry.finding, entry.fact, because=entry.because, remedies=remedies, rule=entry.rule)
+    return replace(made, severity="info") if isinstance(entry, Note) else made
 
 
 def _candidate_json(candidate: Candidate) -> dict[str, Any]:

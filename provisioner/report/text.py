@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from provisioner.findings import CheckResult, Finding, Remedy
+    from provisioner.findings import Because, CheckResult, Finding, Remedy
     from provisioner.stack.lock import Candidate, Refusal, Size, Stack
 
 _WIDTH = 118
+_SOURCE = 100  # a source longer than this is cut where a line is read; nothing is cut in JSON
 _MODE = {
     "native": "native: the driver is as new as the build's CUDA",
     "minor-version": "minor version compatibility: the driver is older than the build's CUDA, of the same CUDA major",
@@ -38,9 +39,18 @@ def stack(found: Stack) -> str:
         rows.append(("size", size(found.size)))
     rows += [("excludes" if not index else "", sentence) for index, sentence in enumerate(found.excludes)]
     rows += [("allowed", f"rule {rule} was overridden by --allow") for rule in found.allowed]
-    rows += [("because" if not index else "", str(reason)) for index, reason in enumerate(found.because)]
+    rows += [("because" if not index else "", brief(reason)) for index, reason in enumerate(found.because)]
     lines += _table(rows)
     return "\n".join([*lines, "", found.command]) + "\n"
+
+
+def brief(reason: Because) -> str:
+    """A reason with the row it stands in and the first of its documents; the whole list is in `--json` and in the report."""
+    first, _, others = reason.source.partition("; ")
+    more = f" and {others.count('; ') + 1} more" if others else ""
+    if len(first) > _SOURCE:
+        first = first[: first.rfind(" ", 0, _SOURCE)].rstrip(",;: ") + " …"
+    return f"{reason.fact} [{first}{more}]"
 
 
 def size(found: Size) -> str:
@@ -67,7 +77,7 @@ def refusals(found: Sequence[Refusal], headline: str) -> str:
     lines = [headline]
     for refusal in found:
         lines += _wrap(f"{refusal.rule}: {refusal.fact}", "  - ", "    ")
-        lines += [line for reason in refusal.because for line in _wrap(f"source: {reason}", "    ", "      ")]
+        lines += [line for reason in refusal.because for line in _wrap(f"source: {brief(reason)}", "    ", "      ")]
     remedies = unique(remedy for refusal in found for remedy in refusal.remedies)
     if remedies:
         lines += ["", "What works (each was resolved again):"]
@@ -111,7 +121,7 @@ def findings(found: Sequence[Finding]) -> str:
         for seen in entry.evidence:
             place = f"{seen.file}:{seen.line}: " if seen.file and seen.line else f"{seen.file}: " if seen.file else ""
             lines += [f"  | {line}" for line in f"{place}{seen.text}".splitlines()]
-        lines += [line for reason in entry.because for line in _wrap(f"because {reason}", "  ", "    ")]
+        lines += [line for reason in entry.because for line in _wrap(f"because {brief(reason)}", "  ", "    ")]
         lines += [line for remedy in entry.remedies for line in _remedy(remedy)]
         lines += [f"  to tell: {command}" for command in entry.ask]
     return "\n".join(lines) + "\n" if lines else ""
