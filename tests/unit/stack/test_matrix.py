@@ -247,15 +247,15 @@ def test_every_mistake_of_an_overlay_is_told_with_its_place(matrix: Matrix) -> N
 schema: 1
 gpus:
 - {name: NVIDIA H123, segment: datacenter, architecture: hopper, capability: 9.0, source: [site], verified: secondary}
-- {name: NVIDIA H124, segment: datacenter, arch: hopper, capability: '9.0', source: [site], verified: hearsay}
+- {name: NVIDIA H124, segment: datacenter, architectur: hopper, capability: '9.0', source: [site], verified: hearsay}
 """
     with pytest.raises(MatrixError) as caught:
         overlay(matrix, text, "site.yaml")
     assert [str(problem) for problem in caught.value.problems] == [
         'site.yaml:3:78: write "9.0" in quotes: YAML reads it as a number, and 12.10 would become 12.1',
         "site.yaml:4:3: architecture is missing",
-        "site.yaml:4:44: unknown key arch; did you mean architecture?",
-        "site.yaml:4:103: verified must be one of metadata, source, derived, secondary, recall",
+        "site.yaml:4:44: unknown key architectur; did you mean architecture?",
+        "site.yaml:4:110: verified must be one of metadata, source, derived, secondary, recall",
     ]
 
 
