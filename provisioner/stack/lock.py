@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from provisioner.findings import Because, Remedy
 from provisioner.stack.gpus import Capability
-from provisioner.stack.matrix import Flavour, ModuleFlavour, Platform, Published
 from provisioner.stack.request import Job
-from provisioner.values import value
+from provisioner.stack.rows import Flavour, ModuleFlavour, Platform, Published
+from provisioner.values import Problem, value
 from provisioner.versions import Version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.request import Request
 
 Compatibility = Literal["native", "minor-version", "forward", "none"]
 
@@ -144,3 +150,56 @@ class Lock:
     secrets: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: tuple[Job, ...] = ()
+
+
+def lock(stack: Stack, request: Request, pins: Pins, matrix: Matrix) -> Lock:
+    """The lock of `stack`: what surrounds it in `request` goes along unchanged."""
+    from provisioner import __version__
+
+    return Lock(
+        generator=f"provisioner {__version__}",
+        matrix=matrix.sha256,
+        stack=stack,
+        pins=pins,
+        apt=request.apt,
+        project=request.project,
+        command=request.command,
+        env=request.env,
+        secrets=request.secrets,
+        options=request.options,
+        jobs=request.jobs,
+    )
+
+
+def lock_text(lock: Lock) -> str:
+    """stack.lock.yaml; the same lock gives the same bytes."""
+    from provisioner.decode import dump_yaml, encode
+
+    return dump_yaml({"format": lock.format, **encode(lock)})
+
+
+def lock_hash(lock: Lock) -> str:
+    """The SHA-256 of the lock's text, in hexadecimal digits: what generated files name."""
+    import hashlib
+
+    return hashlib.sha256(lock_text(lock).encode()).hexdigest()
+
+
+def read_lock(path: Path) -> Lock:
+    """The lock at `path`; LockError with every mistake and its place, also for one that a newer provisioner made."""
+    from provisioner.decode import decode, read_text
+    from provisioner.errors import LockError
+
+    text = read_text(path, LockError)
+    _refuse_newer(text, str(path))
+    return decode(text, str(path), Lock, LockError)
+
+
+def _refuse_newer(text: str, source: str) -> None:
+    from provisioner.errors import LockError
+
+    for line, content in enumerate(text.splitlines(), start=1):
+        name, _, number = content.partition(":")
+        if name == "format" and number.strip().isdigit() and int(number) > 1:
+            message = f"made by a newer provisioner (format {int(number)}; this one reads format 1)"
+            raise LockError([Problem(file=source, line=line, column=1, message=message)], hint="install the newer provisioner")

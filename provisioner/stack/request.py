@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from provisioner.stack.matrix import Platform
-from provisioner.values import value
+from provisioner.errors import HostError
+from provisioner.stack.rows import Platform
+from provisioner.values import replace, value
 from provisioner.versions import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provisioner.facts import GpuFact, HostFacts
+    from provisioner.stack.matrix import Matrix
 
 JobKind = Literal["single"]
 Launcher = Literal["apptainer", "pyxis", "venv"]
@@ -85,3 +92,76 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
     prefer: Literal["native"] | None = None
+
+
+#: What `uname -m` says, and the platform of its images.
+PLATFORMS: Mapping[str, Platform] = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
+
+
+def request_of_facts(facts: Sequence[HostFacts], matrix: Matrix, base: Request) -> Request:
+    """`base` with what is free in it filled from what hosts said: GPUs, driver, kernel module flavour, system, platform.
+
+    Equal hosts give `gpus` and `driver`, different ones a pool. HostError where a host would not say which GPUs it has: an
+    unseen GPU is not the same as none.
+    """
+    found: dict[str, Any] = {}
+    if not base.gpus and not base.pool:
+        found |= _machines(facts, matrix, base)
+    systems = {host.system.found.os for host in facts if host.system.known}
+    if base.os is None and len(systems) == 1:
+        name = systems.pop()
+        row = matrix.system(name)
+        found["os"] = row.id if row else name
+    machines = {PLATFORMS.get(host.machine.found) for host in facts if host.machine.known}
+    if len(machines) == 1 and base.platform == Request().platform and (platform := machines.pop()) is not None:
+        found["platform"] = platform
+    return replace(base, **found)
+
+
+def _machines(facts: Sequence[HostFacts], matrix: Matrix, base: Request) -> dict[str, Any]:
+    groups: dict[tuple[tuple[str, ...], str], list[HostFacts]] = {}
+    for host in facts:
+        groups.setdefault((_gpu_names(host, matrix), _driver(host, base)), []).append(host)
+    without = [host for (gpus, _), hosts in groups.items() if not gpus for host in hosts]
+    if without and len(groups) > 1:
+        raise HostError(
+            without[0].host, "has no GPU, and other hosts have", hint="ask for the hosts with GPUs and the rest apart"
+        )
+    found: dict[str, Any] = {}
+    flavours = {host.driver.found.flavour for host in facts if host.driver.known and host.driver.found is not None}
+    if base.kernel_modules is None and base.driver == "any" and len(flavours) == 1 and (flavour := flavours.pop()) is not None:
+        found["kernel_modules"] = flavour
+    if len(groups) == 1:
+        ((gpus, driver),) = groups
+        return found | {"gpus": gpus or ("none",), "driver": driver}
+    members = [
+        PoolMember(name=gpu, gpu=gpu, driver=driver, hosts=",".join(host.host for host in hosts), count=len(hosts))
+        for (gpus, driver), hosts in groups.items()
+        for gpu in gpus
+    ]
+    return found | {"pool": tuple(members)}
+
+
+def _driver(host: HostFacts, base: Request) -> str:
+    """The driver that was asked for, else the one that is loaded; `any` on a host without one."""
+    if base.driver != "any":
+        return base.driver
+    loaded = host.driver.found if host.driver.known else None
+    return loaded.version if loaded is not None else "any"
+
+
+def _gpu_names(host: HostFacts, matrix: Matrix) -> tuple[str, ...]:
+    """The names of a host's GPUs, each once; the capability where the matrix does not know a name."""
+    name_them = "name them: --gpu NAME"
+    if not host.gpus.known:
+        raise HostError(host.host, f"its GPUs could not be seen: {host.gpus.why_not}", hint=name_them)
+    if not host.gpus.found and host.pci.known and host.pci.found:
+        devices = ", ".join(host.pci.found)
+        raise HostError(host.host, f"has NVIDIA devices ({devices}) that no driver reports by name", hint=name_them)
+    return tuple(dict.fromkeys(_known_name(gpu, matrix) for gpu in host.gpus.found))
+
+
+def _known_name(gpu: GpuFact, matrix: Matrix) -> str:
+    from provisioner.stack.gpu_names import match_gpus
+
+    return gpu.name if gpu.capability is None or match_gpus(gpu.name, matrix) else gpu.capability
