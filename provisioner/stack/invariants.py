@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from provisioner.stack.gpus import Capability
 from provisioner.stack.rows import SECTIONS, key_of, order_of
 from provisioner.values import value
 
@@ -38,6 +37,9 @@ def check(matrix: Matrix) -> tuple[Fault, ...]:
             faults += _sources(matrix, section)
     for section, fields in _REFERENCES.items():
         faults += _references(matrix, section, fields)
+    for image in matrix.images:
+        if image.cuda is not None and matrix.cuda_minor(image.cuda) is None:
+            faults.append(Fault(section="images", key=key_of("images", image), message=f"CUDA {image.cuda.minor} is not in cuda"))
     for row in matrix.variants:
         faults += [Fault(section="variants", key=key_of("variants", row), message=message) for message in _variant(matrix, row)]
     built_for_cpu = {
@@ -95,6 +97,8 @@ def _references(matrix: Matrix, section: str, fields: Mapping[str, str]) -> Iter
 
 
 def _variant(matrix: Matrix, row: Variant) -> Iterator[str]:
+    if matrix.row("releases", f"{row.framework} {row.version}") is None:
+        yield f"{row.framework} {row.version} is not in releases"
     if not row.pythons:
         yield "names no Python"
     if row.cuda is None:
@@ -105,8 +109,7 @@ def _variant(matrix: Matrix, row: Variant) -> Iterator[str]:
     if cuda is None:
         return  # said by its reference
     for target in row.sass or ():
-        # a build names 9.0a and 10.0f as they are; ptxas lists every form that it accepts
-        if target not in cuda.sm and Capability(target.major, target.minor) not in cuda.sm:
+        if target not in cuda.sm:
             yield f"{target.sm} is no target of CUDA {cuda.version}"
 
 

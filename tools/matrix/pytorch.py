@@ -11,6 +11,8 @@ from tools.matrix.facts import PLATFORMS, Facts, Row, capabilities, level, versi
 
 #: The oldest PyTorch release whose rows the matrix has.
 FIRST = Version("1.13")
+#: What pytorch_cpu.yaml says by the name of a field that the matrix does not have.
+_UNSEEN = "Pythons not in pythons_seen are taken from the default wheels of the release"
 
 
 def releases(facts: Facts) -> tuple[Release, ...]:
@@ -181,7 +183,7 @@ def _cpu(facts: Facts) -> Iterable[Variant]:
             pythons=tuple(row["pythons"]),
             glibc=version(row["glibc"]),
             download=row["wheel_bytes"],
-            note=row.get("note", ""),
+            note=row.get("note", "").replace(_UNSEEN, "some Pythons are taken from the default wheels of the release"),
             source=facts.sources("pytorch_cpu", row["source"]),
             verified=level(row["verified"]),
         )

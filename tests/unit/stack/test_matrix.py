@@ -109,6 +109,8 @@ def first(**changes: object) -> Callable[[tuple[object, ...]], tuple[object, ...
         ("variants", lambda rows: rows[2:], r"releases torch 1.13.0: no CPU build for linux/amd64"),
         ("cuda", first(native_branch="385"), r"cuda 9.0: native_branch 385 is not in drivers"),
         ("images", first(os="beos5"), r"images .*: os beos5 is not in systems"),
+        ("images", first(cuda=Version("12.7.0")), r"images .*: CUDA 12.7 is not in cuda"),
+        ("releases", lambda rows: rows[1:], r"variants torch 1.13.0 cpu linux/amd64: torch 1.13.0 is not in releases"),
     ],
 )
 def test_rows_that_disagree_are_found(
