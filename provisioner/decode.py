@@ -266,12 +266,12 @@ def _name(wanted: Any) -> str:  # noqa: ANN401 - a type
 
 
 def encode(record: object) -> Any:  # noqa: ANN401 - plain data of any shape
-    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; defaults stay out."""
+    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; defaults stay out but `format`."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         plain: dict[str, Any] = {}
         for field in dataclasses.fields(record):
             entry = getattr(record, field.name)
-            if field.default is not dataclasses.MISSING and entry == field.default:
+            if field.default is not dataclasses.MISSING and entry == field.default and field.name != "format":
                 continue
             if field.default_factory is not dataclasses.MISSING and entry == field.default_factory():
                 continue

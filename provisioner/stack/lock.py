@@ -161,6 +161,7 @@ def lock(stack: Stack, request: Request, pins: Pins, matrix: Matrix) -> Lock:
         matrix=matrix.sha256,
         stack=stack,
         pins=pins,
+        os=request.os,
         apt=request.apt,
         project=request.project,
         command=request.command,
@@ -173,9 +174,9 @@ def lock(stack: Stack, request: Request, pins: Pins, matrix: Matrix) -> Lock:
 
 def lock_text(lock: Lock) -> str:
     """stack.lock.yaml; the same lock gives the same bytes."""
-    from provisioner.decode import dump_yaml, encode
+    from provisioner.decode import dump_yaml
 
-    return dump_yaml({"format": lock.format, **encode(lock)})
+    return dump_yaml(lock)
 
 
 def lock_hash(lock: Lock) -> str:
