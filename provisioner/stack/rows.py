@@ -166,7 +166,7 @@ class Framework:
     """A framework: the distribution that carries it, its companions, and who brings CUDA.
 
     `cuda_from`: `wheels` (the build pulls its CUDA libraries in) or `system` (the image must have them). `smoke` is the script in
-    templates/smoke.
+    templates/smoke. `under_minor_version` says what minor version compatibility excludes for it, and what it does not.
     """
 
     id: str  # the distribution's name: torch
@@ -174,6 +174,7 @@ class Framework:
     cuda_from: Literal["wheels", "system"]
     companions: tuple[str, ...] = ()
     smoke: str
+    under_minor_version: tuple[str, ...] = ()
     source: tuple[str, ...]
     verified: Verified
 
