@@ -238,8 +238,10 @@ def frameworks(facts: Facts) -> tuple[Framework, ...]:
             companions=("torchvision", "torchaudio"),
             smoke="torch.py",
             under_minor_version=(
-                "not excluded: torch.compile, for the triton wheel brings its own ptxas and makes machine code without the "
-                "driver",
+                (
+                    "not excluded: torch.compile, for the triton wheel brings its own ptxas and makes machine code without the "
+                    "driver"
+                ),
                 "excluded: extensions built with +PTX in TORCH_CUDA_ARCH_LIST on a GPU for which they hold no machine code",
             ),
             source=facts.sources("pytorch", "wheel"),
