@@ -206,5 +206,5 @@ def _forward_floor(asked: Asked, floor: Version | None) -> Version | None:
 
 def _excludes(asked: Asked, mode: Compatibility) -> tuple[str, ...]:
     general = _EXCLUDES.get(mode, ())
-    own: tuple[str, ...] = getattr(asked.wants.framework, "under_minor_version", ())
+    own = asked.wants.framework.under_minor_version if asked.wants.framework else ()
     return (*general, *own) if mode == "minor-version" else general
