@@ -20,12 +20,13 @@ from provisioner.edges.engine_text import (
     missing,
     pushed_digest,
 )
+from provisioner.edges.variables import with_variables
 from provisioner.engines import NOT_STARTED, BuildOptions, Image, RunOptions
 from provisioner.errors import EngineError, ProvisionerError
 from provisioner.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from provisioner.commands import Completed, Runner
     from provisioner.engines import Engine, Gpus, ImageFacts, Mount, Tell
@@ -73,7 +74,8 @@ class CommandEngine:
         # By variable and not by option, which buildx before 0.10 does not know: an attestation carries the time of the build,
         # and the same tree would get another id each time.
         argv = ("env", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", self._program, *build_argv(checked_reference(tag), options))
-        argv, stdin = with_secrets(argv, context, options.secrets)
+        carried = {variable: options.secrets[name] for variable, name in secret_variables(options.secrets)}
+        argv, stdin = with_variables(argv, context, carried)
         command = Command(argv=argv, stdin=stdin, timeout=options.timeout, secrets=tuple(options.secrets.values()))
         done = self._runner.run(command, tell=tell)
         if not done.ok:
@@ -173,19 +175,6 @@ def build_argv(tag: str, options: BuildOptions) -> tuple[str, ...]:
 def secret_variables(ids: Iterable[str]) -> list[tuple[str, str]]:
     """The environment variable that carries each secret to buildx, and the secret's id."""
     return [(f"PROVISIONER_SECRET_{number}", name) for number, name in enumerate(ids)]
-
-
-def with_secrets(argv: tuple[str, ...], context: bytes, secrets: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
-    """The command and its input with the secrets in front of the context: no process list and no file ever shows them."""
-    if not secrets:
-        return argv, context
-    contents = [content.encode() for content in secrets.values()]
-    # dd with bs=1 takes exactly its bytes from the pipe and leaves the rest, the context, to docker
-    reads = [
-        f"{variable}=$(dd bs=1 count={len(content)} 2>/dev/null); export {variable}"
-        for (variable, _), content in zip(secret_variables(secrets), contents, strict=True)
-    ]
-    return ("sh", "-c", "; ".join([*reads, 'exec "$@"']), "sh", *argv), b"".join([*contents, context])
 
 
 def run_argv(image: str, argv: tuple[str, ...], options: RunOptions, name: str) -> tuple[str, ...]:
