@@ -223,7 +223,7 @@ def read_driver(text: str, matrix: Matrix) -> tuple[Driver, Refusal | None]:
     try:
         version = Version(word.removeprefix("r"))
     except ValueError as failure:
-        raise UsageError(f"driver {text!r}: {failure}", hint="name a version, a branch (580), any, or upgrade") from failure
+        raise UsageError(f"driver {text!r}: {failure}", hint="name a version, a branch, any, or upgrade") from failure
     branch = matrix.driver(str(version.major))
     driver = Driver(text=text, version=version, branch=branch)
     if branch is None:
@@ -236,7 +236,7 @@ def read_driver(text: str, matrix: Matrix) -> tuple[Driver, Refusal | None]:
 def _no_branch(version: Version, matrix: Matrix) -> Refusal | None:
     known = sorted(int(row.branch) for row in matrix.drivers if row.branch.isdigit())
     if not known or version.major < known[0]:
-        return None  # older than every branch: the rules on versions decide
+        return None  # older than every branch: the rules say what that means for the GPU and for the CUDA
     if version.major > known[-1]:
         fact = f"driver {version} is newer than the data of {matrix.collected}, which end with branch {known[-1]}"
     else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: The repositories of the two kinds of base image.
 PYTHON, CUDA = "python", "nvidia/cuda"
+_NEAR = 4  # references in one sentence
 _REGISTRIES = ("docker.io/library/", "docker.io/", "nvcr.io/", "index.docker.io/library/", "library/")
 
 
@@ -77,12 +78,20 @@ def _split(reference: str, matrix: Matrix) -> tuple[str, str]:
 
 
 def nearest_images(reference: str, matrix: Matrix) -> tuple[str, ...]:
-    """The references of the catalogue whose tags look most like that of `reference`."""
+    """The references whose tags begin with that of `reference`, the newest system first; else those that look most like it."""
     import difflib
 
     repository, tag = _split(reference, matrix)
-    tags = [known for row in _of(matrix, repository) for known in row.tags.values()]
-    return tuple(f"{repository}:{known}" for known in difflib.get_close_matches(tag, tags, n=4, cutoff=0.5))
+    tags = {known: row for row in _of(matrix, repository) for known in row.tags.values()}
+    longer = [known for known in tags if tag and known.startswith(f"{tag}-")]
+    longer.sort(key=lambda known: (tags[known].maintained is True, _age(matrix, tags[known])), reverse=True)
+    like = longer or difflib.get_close_matches(tag, tags, n=_NEAR, cutoff=0.5)
+    return tuple(f"{repository}:{known}" for known in like[:_NEAR])
+
+
+def _age(matrix: Matrix, row: ImageRow) -> Version:
+    system = matrix.system(row.os)
+    return (system.glibc if system else None) or Version(str(0))
 
 
 def _musl(tag: str, matrix: Matrix) -> System | None:
@@ -113,7 +122,8 @@ def choose_base(asked: Asked, variant: Variant, python: str, *, forward: bool) -
         for flavour in wanted
         if flavour in row.tags and python_of(asked, row) == python and _cuda_fits(row, variant)
     ]
-    bases = [base for base in bases if glibc_fits(asked, base.row, variant) is not False]
+    # a system without a row is no yes; one whose glibc is not known neither refuses nor passes
+    bases = [base for base in bases if asked.matrix.system(base.row.os) and glibc_fits(asked, base.row, variant) is not False]
     return max(bases, key=lambda base: _rank(asked, base, wanted), default=None)
 
 
@@ -169,7 +179,7 @@ def _rank(asked: Asked, base: Base, wanted: tuple[Flavour, ...]) -> tuple[object
         row.published == "seen",
         row.maintained is None,
         row.cuda or Version(str(0)),
-        _glibc(asked, row) or Version(str(0)),
+        _age(asked.matrix, row),
         -wanted.index(base.flavour),
         row.os,
     )

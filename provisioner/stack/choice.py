@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from provisioner.stack.asked import Asked
     from provisioner.stack.catalogue import Base
     from provisioner.stack.lock import Compatibility
-    from provisioner.stack.rows import DriverBranch, ModuleFlavour, Variant
+    from provisioner.stack.rows import Cuda, DriverBranch, ModuleFlavour, Variant
 
 #: The types of driver branches, the one to prefer first: long term support, production, then the rest.
 _TYPES = ("LTS", "PB")
@@ -71,7 +71,7 @@ def _driver_is_free(asked: Asked) -> bool:
 def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed: Sequence[str]) -> Stack:
     """The stack around `build`, which the rules have let through."""
     mode = mode_of(asked, build)
-    python = choose_python(asked, build) or asked.python or ""
+    python = choose_python(asked, build) or asked.python or build.pythons[-1]  # the last: where --allow overrode the image
     base = choose_base(asked, build, python, forward=mode == "forward")
     own, others = _packages(asked, build)
     branch, why = _branch(asked, build)
@@ -104,7 +104,7 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
         size=predict_size(asked.matrix, build, python),
         command="",
         because=tuple(dict.fromkeys(chosen)),
-        excludes=_excludes(asked, mode),
+        excludes=_excludes(asked, mode, cuda),
         allowed=tuple(allowed),
     )
     return replace(stack, command=install_command(stack, asked.matrix.indexes, own=len(own)))
@@ -204,7 +204,11 @@ def _forward_floor(asked: Asked, floor: Version | None) -> Version | None:
     return min(versions, default=floor)
 
 
-def _excludes(asked: Asked, mode: Compatibility) -> tuple[str, ...]:
+def _excludes(asked: Asked, mode: Compatibility, cuda: Cuda | None) -> tuple[str, ...]:
+    """What the mode excludes and what not; where the driver is free, from which driver on it no longer matters."""
     general = _EXCLUDES.get(mode, ())
     own = asked.wants.framework.under_minor_version if asked.wants.framework else ()
-    return (*general, *own) if mode == "minor-version" else general
+    said = (*general, *own) if mode == "minor-version" else general
+    if said and _driver_is_free(asked) and cuda is not None:
+        return (f"this holds for drivers below {cuda.native_driver}, where CUDA {cuda.version} is not native:", *said)
+    return said

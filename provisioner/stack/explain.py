@@ -10,13 +10,18 @@ from provisioner.stack.lock import Candidate, Refusal
 from provisioner.stack.meeting import mode_of
 from provisioner.stack.reading import read
 from provisioner.stack.resolve import Judged, judge_build, judge_parts
-from provisioner.stack.rules import PINS, named
+from provisioner.stack.rules import FOR_GPU, FOR_PLATFORM, PINS, named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from provisioner.stack.asked import Asked
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.request import Request
     from provisioner.stack.rows import Variant
+
+    #: A build and what refuses it.
+    Miss = tuple[Variant, tuple[Refusal, ...]]
 
 _SHOWN = 8  # further refusals after those of the closest miss
 
@@ -54,15 +59,17 @@ def explain(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
 def refusals_of(asked: Asked, parts: Judged) -> tuple[Refusal, ...]:
     """The refusals of a request that no build satisfies, the closest miss first.
 
-    Closest is the build that fewest rules refuse, with those first that hold the pins. After its refusals comes one of each
-    other kind.
+    Closest is the build that fewest rules refuse, with those first that hold the pins; after its refusals comes one of each
+    other kind. Where a build is refused only because something is not known, that alone is the answer, and no conflict.
     """
     misses = [(build, judge_build(asked, build).refusals) for release in asked.releases for build in asked.builds(release)]
-    near = [(build, refusals) for build, refusals in misses if not any(item.rule == PINS for item in refusals)]
+    near = _nearest_kind(misses)
     found = list(parts.refusals)
     if not near and misses:
         found.append(_no_such_build(asked, [build for build, _ in misses]))
-    ranked = sorted(near or misses, key=lambda miss: (len(miss[1]), preference(asked, miss[0])))
+    ranked = sorted(near or misses, key=lambda miss: (_certain(miss[1]), len(miss[1]), preference(asked, miss[0])))
+    if ranked and not _certain((*found, *ranked[0][1])):
+        return (*found, *ranked[0][1])
     shown = 0
     for at, (_, refusals) in enumerate(ranked):
         for refusal in refusals:
@@ -73,6 +80,19 @@ def refusals_of(asked: Asked, parts: Judged) -> tuple[Refusal, ...]:
                 found.append(refusal)
                 shown += at > 0
     return tuple(found)
+
+
+def _nearest_kind(misses: Sequence[Miss]) -> Sequence[Miss]:
+    """Of the builds that hold the pins: those for the platform and the GPU, else those for the platform, else any."""
+    for far in ({PINS, FOR_PLATFORM, FOR_GPU}, {PINS, FOR_PLATFORM}, {PINS}):
+        near = [miss for miss in misses if not far & {item.rule for item in miss[1]}]
+        if near:
+            return near
+    return ()
+
+
+def _certain(refusals: Sequence[Refusal]) -> int:
+    return sum(item.certain for item in refusals)
 
 
 def _no_such_build(asked: Asked, builds: list[Variant]) -> Refusal:

@@ -100,6 +100,10 @@ def _native_or_mismatch(asked: Asked, cuda: Cuda, machine: Machine) -> Meeting:
             )
             rows = (("forward_compat", row),)
             return Meeting(mode=None, says=asked.refuse("driver-runs-cuda", "cuda-compat-older-than-driver", fact, rows))
+        if row is None:
+            fact = f"what cuda-compat of CUDA {cuda.version} does on {driver} is not in the data; the driver runs it without"
+            unknown = asked.refuse("driver-runs-cuda", "cuda-compat-not-in-data", fact, certain=False)
+            return Meeting(mode=None, says=unknown)
     fact = f"{driver} runs CUDA {cuda.version} natively" + (f" (from {cuda.native_driver} on)" if cuda.native_driver else "")
     return Meeting(mode="native", says=asked.because(fact, "cuda", cuda))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import modules_for
 from provisioner.stack.catalogue import python_of
+from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import DATA_CENTRE
 from provisioner.versions import Version
 
@@ -24,6 +25,10 @@ def gpu_has_driver(asked: Asked) -> Iterator[Judgement]:
     """The driver's branch still drives the GPU, and already does."""
     for machine in asked.machines:
         branch = machine.driver.branch
+        if branch is None and machine.driver.version is not None:
+            fact = f"{machine.driver} is older than every branch in the data of {asked.matrix.collected}"
+            yield Refusal(rule="gpu-has-driver", finding="driver-not-in-data", fact=fact, certain=False)
+            continue
         if branch is None:
             yield from _free(asked, machine)
             continue
@@ -173,11 +178,16 @@ def _image_starts(asked: Asked) -> Iterator[Judgement]:
         yield asked.refuse("image-fits", "image-requires-newer-driver", fact, [("images", row), ("drivers", branch)])
 
 
-def host_c_library(asked: Asked) -> Iterator[Judgement]:
+def host_known(asked: Asked) -> Iterator[Judgement]:
     """A host whose system is not in the data is said; only a job that runs without a container depends on it."""
-    if asked.request.os is not None and asked.system is None:
-        fact = f"the hosts' system {asked.request.os} is not in the data; only jobs that run without a container depend on it"
-        yield Note(rule="host-known", finding="system-not-in-data", fact=fact)
+    if asked.request.os is None or asked.system is not None:
+        return
+    fact = f"the hosts' system {asked.request.os} is not in the data"
+    if any(job.launcher == "venv" for job in asked.request.jobs):
+        fact += ", and a job is to run there without a container"
+        yield Refusal(rule="host-known", finding="system-not-in-data", fact=fact, certain=False)
+    else:
+        yield Note(rule="host-known", finding="system-not-in-data", fact=f"{fact}; jobs in containers do not depend on it")
 
 
 #: Every rule on the parts, in the order in which causes are told.
@@ -189,5 +199,5 @@ PART_RULES = (
     fabric_matches,
     compiler_fits,
     image_fits,
-    host_c_library,
+    host_known,
 )

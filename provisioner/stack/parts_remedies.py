@@ -71,7 +71,10 @@ def _cudas(asked: Asked) -> Iterator[Proposal]:
     if asked.wants.framework is None and asked.request.cuda is not None:
         for row in reversed(asked.matrix.cuda):
             yield {"cuda": str(row.version)}, f"CUDA {row.version} instead of {asked.request.cuda}"
-        yield {"cuda_compat": ""}, "no cuda-compat: the driver runs this CUDA by itself"
+
+
+def _no_compat(_: Asked) -> Iterator[Proposal]:
+    yield {"cuda_compat": ""}, "no cuda-compat: the driver runs this CUDA by itself"
 
 
 def _images(asked: Asked) -> Iterator[Proposal]:
@@ -124,7 +127,8 @@ _TABLE: tuple[tuple[frozenset[str], Callable[[Asked], Iterable[Proposal]], int],
     (frozenset({"gpu-on-other-platform", "image-not-for-platform"}), _platforms, 1),
     (frozenset({"wrong-kernel-module-flavour"}), _modules, 1),
     (frozenset({"gpu-newer-than-driver", "gpu-dropped-by-driver", "wrong-kernel-module-flavour"}), _drivers, _EACH),
-    (frozenset({"arch-dropped-by-cuda-major", "arch-not-in-build", "cuda-compat-older-than-driver", "no-such-cuda"}), _cudas, 1),
+    (frozenset({"cuda-compat-older-than-driver", "cuda-compat-not-on-this-gpu"}), _no_compat, 1),
+    (frozenset({"arch-dropped-by-cuda-major", "arch-not-in-build", "no-such-cuda"}), _cudas, 1),
     (frozenset({"driver-too-old", "driver-too-old-for-cuda-major"}), _cudas, 1),
     (frozenset({"no-such-image"}), _images, _EACH),
     (frozenset({"image-requires-newer-driver"}), _images_of_older_cuda, 1),

@@ -41,7 +41,7 @@ def read(request: Request, matrix: Matrix) -> Asked:
         if problem is not None:
             problems.append(problem)
         if image is not None:
-            image_system = matrix.system(image.os)
+            image_system = _system(image.os, matrix, problems)
     words = {word.strip().lower() for word in request.gpus}
     there = bool(request.pool or words - {NONE}) or read_driver(request.driver, matrix)[0].version is not None
     return Asked(
@@ -108,13 +108,18 @@ def _target(word: str, matrix: Matrix, problems: list[Refusal]) -> Target | None
         fact = f"compute capability {capability} is not in the data of {matrix.collected}"
         problems.append(Refusal(rule="gpu-known", finding="gpu-not-in-data", fact=fact, certain=False))
         return None
+    architecture = matrix.architecture(products[0].architecture if products else row.architecture)
+    if architecture is None:
+        fact = f"which driver {word} needs is not in the data of {matrix.collected}"
+        problems.append(Refusal(rule="gpu-known", finding="gpu-not-in-data", fact=fact, certain=False))
+        return None
     name = products[0].name if len(products) == 1 else (word.strip() if products else capability.sm)
     return Target(
         name=name,
         capability=Capability(capability.major, capability.minor),
         products=products,
         row=row,
-        architecture=matrix.architecture(products[0].architecture if products else row.architecture),
+        architecture=architecture,
     )
 
 

@@ -157,11 +157,14 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"cuda-compat of CUDA {stack.cuda} in the image (data-centre GPUs only)")
     if "platform" in names:
         parts.append(f"platform {stack.platform} instead of {request.platform}")
-    return "; ".join((*parts, *_needs(stack)))
+    return "; ".join((*parts, *_needs(asked, stack)))
 
 
-def _needs(stack: Stack) -> list[str]:
+def _needs(asked: Asked, stack: Stack) -> list[str]:
+    """What the answer needs of the host: the lowest driver, the last branch, the flavour of the kernel modules."""
     if stack.min_driver is None:
         return []
     modules = f" with the {stack.kernel_modules[0]} kernel modules" if len(stack.kernel_modules) == 1 else ""
-    return [f"needs driver {stack.min_driver} (branch {stack.min_driver.major}) or newer{modules}"]
+    last = min((int(target.last_driver) for target in asked.targets if target.last_driver), default=None)
+    upper = f", branch {last} at most" if last is not None else ""
+    return [f"needs driver {stack.min_driver} (branch {stack.min_driver.major}) or newer{upper}{modules}"]

@@ -92,8 +92,9 @@ def judged(asked: Asked, judgements: Iterable[Judgement]) -> Judged:
             case Note():
                 notes.append(item)
             case Refusal() if asked.allows(item):
-                allowed.append(item.rule)
-                because.append(Because(fact=f"overridden by --allow {item.rule}: {item.fact}", source="the request"))
+                names = [name for name in (item.rule, item.finding) if name in asked.request.allow]
+                allowed += names
+                because.append(Because(fact=f"overridden by --allow {names[0]}: {item.fact}", source="the request"))
             case Refusal():
                 refusals.append(item)
     return Judged(
@@ -162,7 +163,13 @@ def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
         )
         for item in asked.wants.others
     )
-    return Decision(verdict="ok", stack=stack, notes=(*parts.notes, *mine.notes, *extra))
+    return Decision(verdict="ok", stack=stack, notes=(*parts.notes, *mine.notes, *extra, *_unused(asked, stack.allowed)))
+
+
+def _unused(asked: Asked, allowed: Sequence[str]) -> tuple[Note, ...]:
+    """An `--allow` that overrode nothing is said: it may be misspelt."""
+    idle = [name for name in asked.request.allow if name not in allowed]
+    return tuple(Note(rule="allow", finding="nothing-to-allow", fact=f"--allow {name} overrode nothing here") for name in idle)
 
 
 def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:

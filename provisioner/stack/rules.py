@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: The rule whose refusals say only that a build is not the one that was pinned: such a build is no near miss.
 PINS = "pins-hold"
+FOR_PLATFORM = "built-for-platform"
+FOR_GPU = "is-for-gpu"
 
 
 def named(build: Variant) -> str:
@@ -76,7 +78,7 @@ def built_for_platform(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """The build exists for the platform."""
     if build.platform != asked.request.platform:
         fact = f"{named(build)} exists for {build.platform} only, and {asked.request.platform} was asked"
-        yield asked.refuse("built-for-platform", "no-build-for-platform", fact, [("variants", build)])
+        yield asked.refuse(FOR_PLATFORM, "no-build-for-platform", fact, [("variants", build)])
 
 
 def is_published(asked: Asked, build: Variant) -> Iterator[Judgement]:
@@ -93,10 +95,10 @@ def is_for_gpu(asked: Asked, build: Variant) -> Iterator[Judgement]:
     if asked.gpu and build.cuda is None:
         where = f" from {build.index}" if build.default else ""
         fact = f"{named(build)} for {build.platform}{where} is CPU only: it runs, and never uses the GPU"
-        yield asked.refuse("is-for-gpu", "cpu-only-wheel", fact, [("variants", build)])
+        yield asked.refuse(FOR_GPU, "cpu-only-wheel", fact, [("variants", build)])
     elif asked.gpu is False and build.cuda is not None:
         fact = f"{named(build)} is for GPUs, and a CPU stack was asked (gpus: none)"
-        yield Refusal(rule="is-for-gpu", finding="gpu-build-without-gpu", fact=fact)
+        yield Refusal(rule=FOR_GPU, finding="gpu-build-without-gpu", fact=fact)
 
 
 def runs_on_gpu(asked: Asked, build: Variant) -> Iterator[Judgement]:
@@ -159,7 +161,7 @@ def driver_runs_cuda(asked: Asked, build: Variant) -> Iterator[Judgement]:
     cuda = asked.matrix.cuda_minor(build.cuda)
     if cuda is None:
         fact = f"CUDA {build.cuda} has no row in the data: which driver {named(build)} needs is not known"
-        yield Note(rule="driver-runs-cuda", finding="cuda-not-in-data", fact=fact)
+        yield Refusal(rule="driver-runs-cuda", finding="cuda-not-in-data", fact=fact, certain=False)
         return
     for machine in asked.machines:
         yield meet(asked, cuda, machine).says
@@ -237,7 +239,7 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
     base = choose_base(asked, build, python, forward=mode_of(asked, build) == "forward")
     if base is None:
         return
-    fact = f"{base.row.repository}:{base.row.tags[base.flavour]} has Python {python}"
+    fact = f"{base.image().reference} has Python {python}"
     if python_of(asked, base.row) is None:
         yield Note(rule="has-image", finding="image-python-not-known", fact=f"whether the image has Python {python} is not known")
     elif glibc_fits(asked, base.row, build):
