@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from provisioner.errors import ProvisionerError
 from provisioner.files.quoting import SecretFile, Word
-from provisioner.files.site import DEFAULT_INDEX, NO_INDEX, Site, index_address, variable_of
+from provisioner.files.site import DEFAULT_INDEX, NO_INDEX, Site, index_address, unencrypted_host, variable_of
 from provisioner.stack.lock import Pin
 from provisioner.values import replace, value
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 #: The folder of the build context that holds the site's wheels.
 WHEELS = "wheels"
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 #: One option of pip with its value.
 Flag = tuple[str | Word, ...]
@@ -107,7 +105,8 @@ def _places(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> list[F
     flags += [("--find-links", as_word(place)) for place in pages]
     if has_folder(site):
         flags.append(("--find-links", f"/{WHEELS}"))
-    unencrypted = dict.fromkeys(host for place in (*filter(None, asked), *pages) for host in _unencrypted(place))
+    # pip asks such a host only when it is told to
+    unencrypted = dict.fromkeys(filter(None, map(unencrypted_host, (*filter(None, asked), *pages))))
     return [*flags, *(("--trusted-host", host) for host in unencrypted)]
 
 
@@ -115,12 +114,6 @@ def as_word(address: str) -> str | Word:
     """An address as a word of a RUN step: itself, or the content of the secret that holds it."""
     secret = variable_of(address)
     return Word(parts=(SecretFile(id=secret),)) if secret else address
-
-
-def _unencrypted(address: str) -> list[str]:
-    """The host of an http address, which pip asks only when it is told to; on loopback it needs no telling."""
-    parts = urlsplit(address)
-    return [parts.netloc] if parts.scheme == "http" and parts.hostname not in _LOOPBACK else []
 
 
 def _is_folder(place: str) -> bool:

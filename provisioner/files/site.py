@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -26,8 +25,12 @@ if TYPE_CHECKING:
     from typing import Self
 
 _ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-# What an address may consist of (RFC 3986), without the quotes and brackets that mean something to a shell; * of `pytorch/*`.
-_URL = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]+")
+# An http address (RFC 3986) without the quotes that mean something to a shell; * as in `pytorch/*`.
+_HTTP = re.compile(
+    r"(?P<scheme>https?)://(?P<netloc>(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?)"
+    r"([/?#][A-Za-z0-9._~:/?#@!$&()*+,;=%-]*)?"
+)
+_LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----\s*([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
 _LINE = re.compile("[^\x00-\x1f\x7f-\x9f]+")
@@ -42,7 +45,6 @@ class Address(str):
 
     __slots__ = ()
     what: ClassVar[str] = "an address (http://… or https://…)"
-    schemes: ClassVar[tuple[str, ...]] = ("http", "https")
     may_be_secret: ClassVar[bool] = True
 
     @classmethod
@@ -62,18 +64,9 @@ class Address(str):
     @classmethod
     def wrong(cls, text: str) -> str | None:
         """What is wrong with `text`, as a sentence."""
-        if not _URL.fullmatch(text):
-            return f"{text[:80]!r} is not {cls.what}"
-        try:
-            parts = urlsplit(text)
-            port_is_number = parts.port is None or parts.port
-        except ValueError:
-            return f"{text[:80]!r} is not {cls.what}"
-        if parts.password is not None or parts.username is not None:
+        if re.search(r"//[^/]*@", text):
             return "a user or password must not stand in this file: use netrc, or {env: NAME} for the whole address"
-        if parts.scheme not in cls.schemes or not parts.hostname or not port_is_number:
-            return f"{text[:80]!r} is not {cls.what}"
-        return None
+        return None if _HTTP.fullmatch(text) else f"{text[:80]!r} is not {cls.what}"
 
 
 class IndexAddress(Address):
@@ -283,6 +276,12 @@ def secrets_of(site: Site, environment: Mapping[str, str]) -> tuple[str, ...]:
     addresses = (*site.indexes.values(), *site.wheels, *filter(None, (site.proxies.http, site.proxies.https)))
     names = {name for name in map(variable_of, addresses) if name}
     return tuple(environment[name] for name in sorted(names) if environment.get(name))
+
+
+def unencrypted_host(address: str) -> str | None:
+    """The host, with its port, of an http address that leaves this machine; None for any other."""
+    match = _HTTP.fullmatch(address)
+    return match["netloc"] if match and match["scheme"] == "http" and match["host"] not in _LOOPBACK else None
 
 
 def index_address(site: Site, index: str, default: str | None) -> str | None:
