@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Function = Callable[..., Any]
+    Tell = Callable[[str], None]
 
 FILE = click.Path(path_type=Path)
 PLATFORMS = click.Choice(["linux/amd64", "linux/arm64"])
@@ -101,3 +102,36 @@ _GOAL = (
 def goal(function: Function) -> Function:
     """Add the options that say what a host shall become."""
     return _stack(function, _GOAL)
+
+
+_PROOF = (
+    click.option("--on", multiple=True, metavar="HOST", help="Where: a name, user@address[:port], or local (the default)."),
+    click.option("--tag", metavar="REF", help="The image's name; one made from the lock when left out."),
+    click.option("--engine", type=click.Choice(["docker", "podman"]), default="docker", show_default=True),
+)
+
+
+def proof(function: Function) -> Function:
+    """Add the options of `build` and `test`."""
+    return _stack(function, _PROOF)
+
+
+def pairs(given: object, option: str) -> tuple[tuple[str, str], ...]:
+    """KEY=VALUE texts as pairs; a usage error for one without `=`."""
+    found: list[tuple[str, str]] = []
+    for text_ in given if isinstance(given, tuple | list) else ():
+        key, sign, rest = str(text_).partition("=")
+        if not sign or not key:
+            raise click.UsageError(f"{option} {text_!r} is not KEY=VALUE")
+        found.append((key, rest))
+    return tuple(found)
+
+
+def text(given: object) -> str | None:
+    """An option's text, None when it was not given."""
+    return str(given) if given is not None else None
+
+
+def network(given: object) -> Literal["none", "host"] | None:
+    """The network of RUN steps."""
+    return "none" if given == "none" else "host" if given == "host" else None

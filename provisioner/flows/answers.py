@@ -11,6 +11,7 @@ from provisioner.report.stack import stack_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from provisioner.files.site import Site
     from provisioner.findings import Finding
     from provisioner.flows.inputs import Gathered
     from provisioner.stack.answer import Decision, Note
@@ -51,14 +52,39 @@ def _open_question(why: str) -> Decision:
 
 
 def _confirmer(gathered: Gathered, matrix: Matrix) -> Callable[[Variant], bool | None]:
-    """Ask an index, once for each build, whether it has a build that only a document names."""
+    """Ask an index, once for each build, whether it has a build that only a document names; None where it does not answer."""
+    import os
+
+    from provisioner.files.site import NO_INDEX, index_address, read_address
+
+    site, addresses = gathered.site, index_addresses(matrix)
 
     def confirm(variant: Variant) -> bool | None:
-        from provisioner.edges.index import has_build
+        from provisioner.edges.index import Network, has_build
 
-        return has_build(variant, site=gathered.site, indexes=index_addresses(matrix))
+        address = index_address(site, variant.index, addresses.get(variant.index))
+        if address == NO_INDEX:
+            return None
+        return has_build(
+            variant.framework,
+            str(variant.version),
+            variant.tag,
+            variant.platform,
+            address=read_address(address, os.environ) if address else None,
+            network=Network(ca=site.ca_pem, proxies=proxies_of(site)),
+        )
 
     return confirm
+
+
+def proxies_of(site: Site) -> Mapping[str, str]:
+    """The site's proxies by scheme, read from the environment where the site says so."""
+    import os
+
+    from provisioner.files.site import read_address
+
+    named = (("http", site.proxies.http), ("https", site.proxies.https), ("no", site.proxies.no))
+    return {scheme: read_address(text, os.environ) for scheme, text in named if text}
 
 
 def index_addresses(matrix: Matrix) -> Mapping[str, str | None]:

@@ -1,0 +1,70 @@
+"""provisioner matrix: look into the compatibility matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from provisioner.cli import console, options
+
+if TYPE_CHECKING:
+    from provisioner.cli.options import Common
+
+
+@click.group("matrix")
+def command() -> None:
+    """Look into the compatibility matrix: its rows, and the documents they come from."""
+
+
+@command.command("list")
+@click.argument("section")
+@options.common
+def list_(section: str, common: Common) -> int:
+    """List the ids of a section, such as gpus, drivers, cuda, variants or images."""
+    from provisioner.flows.inputs import matrix_with
+    from provisioner.flows.rows import listed
+
+    answer = listed(matrix_with(common.matrix), section)
+    return console.emit(answer, "".join(f"{key}\n" for key in answer.fields["ids"]), as_json=common.json)
+
+
+@command.command("show")
+@click.argument("id_", metavar="ID", nargs=-1, required=True)
+@options.common
+def show(id_: tuple[str, ...], common: Common) -> int:
+    """Show a row with every field and every document: provisioner matrix show torch 2.9.1 cu128 linux/amd64."""
+    from provisioner.flows.inputs import matrix_with
+    from provisioner.flows.rows import shown
+
+    answer = shown(matrix_with(common.matrix), " ".join(id_))
+    return console.emit(answer, "\n".join(_row(row) for row in answer.fields["rows"]), as_json=common.json)
+
+
+def _row(found: dict[str, object]) -> str:
+    row, documents = found["row"], found["documents"]
+    lines = [str(found["section"])]
+    lines += [f"  {name:<16}{_text(entry)}" for name, entry in (row.items() if isinstance(row, dict) else ()) if name != "source"]
+    lines += [f"  document        {document}" for document in (documents if isinstance(documents, list) else ())]
+    return "\n".join(lines) + "\n"
+
+
+def _text(entry: object) -> str:
+    if isinstance(entry, list):
+        return ", ".join(map(str, entry))
+    if isinstance(entry, dict):
+        return ", ".join(f"{key}: {value}" for key, value in entry.items())
+    return str(entry)
+
+
+@command.command("check")
+@options.common
+def check(common: Common) -> int:
+    """Check the invariants across all rows, with the rows of --matrix on top."""
+    from provisioner.flows.inputs import matrix_with
+    from provisioner.flows.rows import checked
+    from provisioner.report.text import findings
+
+    answer = checked(matrix_with(common.matrix))
+    rows = ", ".join(f"{count} {section}" for section, count in answer.fields["rows"].items())
+    return console.emit(answer, findings(answer.findings) or f"ok: {rows}\n", as_json=common.json)

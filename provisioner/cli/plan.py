@@ -1,0 +1,43 @@
+"""provisioner plan: what a host would still need, and what each step would do. Nothing is changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from provisioner.cli import console, options
+from provisioner.cli.hosts import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provisioner.cli.options import Common
+    from provisioner.flows.fleet import Host
+    from provisioner.report.answer import Answer
+
+
+@click.command("plan")
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@options.goal
+@click.option("-o", "--output", type=options.FILE, metavar="plan.json", help="Write the plan there, for a later apply.")
+@options.common
+def command(hosts: tuple[str, ...], playbook: tuple[str, ...], goal: tuple[str, ...], output: Path | None, common: Common) -> int:
+    """Plan what playbooks would change on hosts: each step with its reason, what restarts, and whether there is a way back."""
+    from provisioner.flows.output import write_file
+    from provisioner.flows.planning import Plans, plan_answer, plan_host, plans_json
+    from provisioner.hosts.plan import plan_text
+
+    wanted = Plans(playbooks=playbook, goals=goal)
+    made: dict[str, object] = {}
+
+    def one(host: Host) -> Answer:
+        plans = plan_host(host, wanted)
+        made[host.name] = plans
+        return plan_answer(plans)
+
+    code = each(hosts, common, one, lambda answer: "\n".join(plan_text(plan) for plan in answer.fields["plans"]))
+    if output is not None:
+        write_file(output, plans_json(made), force=common.force)
+        console.err(f"written: {output}")
+    return code

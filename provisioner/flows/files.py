@@ -1,0 +1,114 @@
+"""lock and render: from a decision to stack.lock.yaml, and from that to the tree of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provisioner.errors import LockError, NoStackError, ProvisionerError
+from provisioner.flows.answers import index_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from provisioner.files.site import Site
+    from provisioner.files.tree import Tree
+    from provisioner.flows.inputs import Gathered
+    from provisioner.stack.answer import Decision
+    from provisioner.stack.lock import Lock, Pins, Stack
+    from provisioner.stack.matrix import Matrix
+    from provisioner.stack.request import Request
+
+    Tell = Callable[[str], None]
+
+#: The playbook that every container with a GPU needs on its host.
+CONTAINER_TOOLKIT = "container-toolkit"
+
+
+def stack_of(decision: Decision) -> Stack:
+    """The stack that was decided; NoStackError where there is none."""
+    if decision.stack is not None:
+        return decision.stack
+    if decision.verdict == "ok":
+        raise NoStackError("the parts fit, and there is nothing to lock", (), hint="name a framework: packages: [torch]")
+    first = decision.refusals[0].fact if decision.refusals else "no stack satisfies this request"
+    raise NoStackError(first, decision.refusals, hint="provisioner resolve shows every reason and what works")
+
+
+def lock_of(decision: Decision, gathered: Gathered, matrix: Matrix, *, hashes: bool, tell: Tell | None = None) -> Lock:
+    """The lock of a decision: with every package and its hashes where `hashes` is asked for and the index answers."""
+    from provisioner.stack.lock import Pins, lock
+
+    stack = stack_of(decision)
+    pins = Pins(why_not="not asked for: provisioner lock --hashes pins every package")
+    if hashes:
+        if tell:
+            tell("asking the package index for the whole dependency set")
+        pins = _pins(stack, gathered.site, matrix)
+    return lock(stack, gathered.request, pins, matrix)
+
+
+def _pins(stack: Stack, site: Site, matrix: Matrix) -> Pins:
+    import os
+
+    from provisioner.edges.local import LocalRunner
+    from provisioner.edges.uv import Uv
+    from provisioner.files.pins import Around, pin
+
+    framework = matrix.framework(stack.framework)
+    system = matrix.system(stack.image.os)
+    around = Around(
+        site=site,
+        indexes=index_addresses(matrix),
+        environment=os.environ,
+        glibc=system.glibc.numbers if system and system.glibc else (),
+    )
+    return pin(stack, framework.companions if framework else (), around, Uv(LocalRunner()))
+
+
+def read_lock_file(path: Path) -> Lock:
+    """stack.lock.yaml, or the one in a folder."""
+    from provisioner.stack.lock import read_lock
+    from provisioner.values import Problem
+
+    if path.is_dir():
+        path = path / "stack.lock.yaml"
+        if not path.is_file():
+            problem = Problem(file=str(path), message="there is no lock in this folder")
+            raise LockError([problem], hint="make one: provisioner lock … -o stack.lock.yaml, then provisioner render")
+    return read_lock(path)
+
+
+def render_tree(lock: Lock, site: Site, matrix: Matrix, *, only: Collection[str] | None = None) -> tuple[Tree, tuple[str, ...]]:
+    """The tree of a lock, and what has to be said of it: which file was left out, and why."""
+    from provisioner.files.image_view import catalogue
+    from provisioner.files.render import render
+
+    script, why_not = _host_script(lock, site) if only is None or "host-setup" in only else (None, None)
+    tree = render(lock, site, catalogue(lock, matrix), only=only, host_script=script)
+    return tree, (f"no host-setup.sh: {why_not}",) if why_not else ()
+
+
+def _host_script(lock: Lock, site: Site) -> tuple[str | None, str | None]:
+    """The host set-up script of a lock, or why there is none."""
+    from provisioner.hosts.export import export_shell
+    from provisioner.hosts.plan import goal_of
+    from provisioner.hosts.playbook import load_playbook
+
+    if lock.stack.cuda is None:
+        return None, "a CPU stack needs nothing of its host but an engine"
+    if lock.os is None:
+        return None, "the request does not say the hosts' system (os: ubuntu24.04)"
+    playbook = load_playbook(CONTAINER_TOOLKIT)
+    try:
+        text = export_shell(playbook, lock.os, goal_of(playbook, lock=lock), proxies=site.proxies)
+    except ProvisionerError as refusal:
+        return None, refusal.message
+    return text, None
+
+
+def request_of_lock(lock: Lock) -> Request:
+    """The request that would give this lock again: for what only needs its GPUs and its driver."""
+    from provisioner.stack.request import Request
+
+    return Request(gpus=lock.stack.gpus or ("none",), driver=lock.stack.driver, packages=lock.stack.packages)

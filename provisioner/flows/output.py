@@ -1,0 +1,54 @@
+"""Single files that a verb writes where the user said: whole or not at all, and never over what the tool did not write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from provisioner.errors import ProvisionerError, UsageError
+
+#: What the tool's own single files begin with; anything else is the user's.
+_OURS = (
+    "format: 1\n",
+    '{"format": 1',
+    '{\n  "format": 1',
+    "# GPU environment report",
+    "#!/bin/sh\n# provisioner ",
+    "#!/usr/bin/env bash\n# provisioner ",
+)
+
+
+def write_file(path: Path, text: str, *, force: bool = False, mode: int = 0o644) -> None:
+    """Write `text` to `path` by a temporary file beside it and a rename.
+
+    UsageError when a file that the tool did not write stands there and `force` is not given; ProvisionerError when it cannot be
+    written, and then nothing has changed.
+    """
+    if not force and path.exists() and not _ours(path):
+        raise UsageError(f"{path} exists and was not written by provisioner", hint="name another file, or give --force")
+    folder = path.parent
+    temporary: Path | None = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=f".{path.name}.", delete=False) as stream:
+            temporary = Path(stream.name)
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except OSError as failure:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        raise ProvisionerError(f"cannot write {path}: {(failure.strerror or str(failure)).lower()}") from failure
+
+
+def _ours(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return stream.read(64).startswith(_OURS)
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,172 @@
+"""build and test: a rendered tree becomes an image on a host, and the image is proved there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+import provisioner
+from provisioner.engines import Network
+from provisioner.errors import LockError
+from provisioner.report.answer import Answer, plain
+from provisioner.values import replace, value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from provisioner.commands import Runner
+    from provisioner.engines import Image
+    from provisioner.facts import HostFacts
+    from provisioner.files.site import Site
+    from provisioner.files.tree import Tree
+    from provisioner.findings import CheckResult, Verdict
+    from provisioner.stack.lock import Lock
+
+    Tell = Callable[[str], None]
+
+VALIDATION = "validation.json"
+
+
+@value
+class Proof:
+    """How an image is built and tested. `user` is UID:GID in the container, None the image's own."""
+
+    tag: str | None = None
+    program: str = "docker"
+    push: bool = False
+    secrets: tuple[tuple[str, str], ...] = ()
+    network: Network | None = None
+    user: str | None = None
+    level: int | None = None
+
+
+def build_on(
+    runner: Runner,
+    context: Tree | Path,
+    lock: Lock | None,
+    site: Site,
+    proof: Proof,
+    *,
+    tell: Tell | None = None,
+) -> Image:
+    """Build a tree, or the folder it was written to, with the engine of one host."""
+    from provisioner.edges.engine import engine_on
+    from provisioner.engines import BuildOptions
+    from provisioner.errors import UsageError
+    from provisioner.files.packages import context_folders
+    from provisioner.proof.build import build, default_tag
+
+    tag = proof.tag or (default_tag(lock) if lock else None)
+    if tag is None:
+        raise UsageError("the folder has no stack.lock.yaml, so the image has no name", hint="name it: --tag REF")
+    folders = {name: FilePath(place) for name, place in context_folders(lock, site)} if lock else {}
+    engine = engine_on(runner, proof.program)
+    with contextlib.ExitStack() as stack:
+        stack.callback(engine.close)
+        secrets = _secret_files(runner, lock, site, proof, stack)
+        options = BuildOptions(secrets=secrets, push=proof.push, network=proof.network)
+        return build(context, engine, tag, options, folders=folders, tell=tell)
+
+
+def _secret_files(runner: Runner, lock: Lock | None, site: Site, proof: Proof, stack: contextlib.ExitStack) -> dict[str, str]:
+    """Each secret of the build as a file on the engine's host: those that were named, and the site's variables on this machine.
+
+    A variable of this machine is not carried to another: there the secret must lie in a file, and that is said.
+    """
+    from provisioner.errors import UsageError
+    from provisioner.files.packages import build_secrets
+
+    given = dict(proof.secrets)
+    for name in build_secrets(lock, site) if lock else ():
+        if name in given:
+            continue
+        text = os.environ.get(name, "")
+        if runner.host != "local":
+            hint = f"put it into a file there that only you can read, and name it: --secret {name}=FILE"
+            raise UsageError(f"{runner.host}: the build needs the secret {name}, which is not sent over", hint=hint)
+        if not text:
+            hint = f"set the variable {name}, or name a file: --secret {name}=FILE"
+            raise UsageError(f"the build needs the secret {name}, and neither a file nor a variable holds it", hint=hint)
+        folder = FilePath(stack.enter_context(tempfile.TemporaryDirectory(prefix="provisioner-")))
+        path = folder / name
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+        given[name] = str(path)
+    return given
+
+
+def prove_on(
+    runner: Runner,
+    image: str,
+    lock: Lock | None,
+    facts: HostFacts | None,
+    proof: Proof,
+    *,
+    tell: Tell | None = None,
+) -> tuple[CheckResult, ...]:
+    """Run the smoke test in a container of `image` on one host. An image without a lock is told nothing of what to expect."""
+    from provisioner.edges.engine import engine_on
+    from provisioner.engines import RunOptions
+    from provisioner.proof.smoke import Foreign, gpu_access, launch_for, smoke, smoke_script
+
+    engine = engine_on(runner, proof.program)
+    try:
+        launch = launch_for(lock, facts) if lock else RunOptions(gpus=gpu_access(facts))
+        launch = replace(launch, user=proof.user)
+        foreign = None if lock else Foreign(script=smoke_script("torch"))
+        return smoke(image, engine, launch, lock, level=proof.level, foreign=foreign, tell=tell)
+    finally:
+        engine.close()
+
+
+def checks_answer(checks: Sequence[CheckResult]) -> Answer:
+    """Check results as an answer: a failure is a fault, what could not be looked at is unknown, and never ok."""
+    findings = tuple(check.finding for check in checks if check.finding)
+    statuses = {check.status for check in checks}
+    verdict: Verdict
+    if statuses & {"fail", "warn"}:
+        verdict = "fault"
+    elif "unknown" in statuses or not statuses & {"pass"}:
+        verdict = "unknown"
+    else:
+        verdict = "ok"
+    return Answer(verdict=verdict, findings=findings, fields={"checks": list(checks)})
+
+
+def lock_beside(folder: Path) -> Lock | None:
+    """The lock of a rendered tree, or None for a folder that is not one."""
+    from provisioner.flows.files import read_lock_file
+
+    return read_lock_file(folder) if (folder / "stack.lock.yaml").is_file() else None
+
+
+def keep_validation(folder: Path, lock: Lock, entry: dict[str, object]) -> None:
+    """Add one result to validation.json beside the tree: what validated it, with which tool, and what came out.
+
+    A file for another lock is begun anew: its results say nothing about this one.
+    """
+    from provisioner.flows.output import write_file
+    from provisioner.stack.lock import lock_hash
+
+    path = folder / VALIDATION
+    sha256 = lock_hash(lock)
+    whole: dict[str, object] = {"format": 1, "lock": f"sha256:{sha256}", "results": []}
+    if path.is_file():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            before = None
+        if isinstance(before, dict) and before.get("lock") == whole["lock"] and isinstance(before.get("results"), list):
+            whole = before
+    results = whole["results"]
+    if not isinstance(results, list):  # narrowing: it was made or checked above
+        raise LockError([])
+    key = (entry.get("by"), entry.get("host"))
+    kept = [result for result in results if not isinstance(result, dict) or (result.get("by"), result.get("host")) != key]
+    whole["results"] = [*kept, {"tool": f"provisioner {provisioner.__version__}", **plain(entry)}]
+    write_file(path, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=True)
