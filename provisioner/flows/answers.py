@@ -53,15 +53,14 @@ def _open_question(why: str) -> Decision:
 
 def _confirmer(gathered: Gathered, matrix: Matrix) -> Callable[[Variant], bool | None]:
     """Ask an index, once for each build, whether it has a build that only a document names; None where it does not answer."""
-    import os
-
-    from provisioner.files.site import NO_INDEX, index_address, read_address
-
-    site, addresses = gathered.site, index_addresses(matrix)
 
     def confirm(variant: Variant) -> bool | None:
-        from provisioner.edges.index import Network, has_build
+        import os
 
+        from provisioner.edges.index import Network, has_build
+        from provisioner.files.site import NO_INDEX, index_address, read_address
+
+        site, addresses = gathered.site, index_addresses(matrix)
         address = index_address(site, variant.index, addresses.get(variant.index))
         if address == NO_INDEX:
             return None

@@ -40,9 +40,16 @@ class Gathered:
     """A request with the site it is for, and what has to be said about where it came from."""
 
     request: Request
-    site: Site
+    named_site: Site | None = None  # None: no site file was named, and the user has none
     said: tuple[str, ...] = ()
     unseen: str | None = None  # why the question cannot be answered: nothing was named and this machine cannot say
+
+    @property
+    def site(self) -> Site:
+        """The site; one without mirrors where none was named. Only what asks for it loads what it is made of."""
+        from provisioner.files.site import Site
+
+        return self.named_site or Site()
 
 
 def matrix_with(overlay_file: Path | None) -> Matrix:
@@ -61,15 +68,21 @@ def matrix_with(overlay_file: Path | None) -> Matrix:
 
 def site_of(path: Path | None) -> Site:
     """The site that was named, else the user's own, else one without mirrors."""
-    from provisioner.files.site import Site, load_site
+    from provisioner.files.site import Site
+
+    return _named_site(path) or Site()
+
+
+def _named_site(path: Path | None) -> Site | None:
+    """The site that was named, else the user's own, else None."""
     from provisioner.resources import config_folder
 
-    if path is None:
-        own = config_folder() / "site.yaml"
-        if not own.is_file():
-            return Site()
-        path = own
-    return load_site(path)
+    own = config_folder() / "site.yaml"
+    if path is None and not own.is_file():
+        return None
+    from provisioner.files.site import load_site
+
+    return load_site(path or own)
 
 
 def read_request(path: Path) -> Request:
@@ -101,13 +114,13 @@ def gather(asked: Asked, matrix: Matrix) -> Gathered:
         "prefer": asked.prefer,
     }
     request = replace(base, **{name: entry for name, entry in typed.items() if entry})
-    site = site_of(asked.site)
+    site = _named_site(asked.site)
     if asked.facts is not None:
         request, said = _with_facts(request, asked, matrix)
-        return Gathered(request=request, site=site, said=said)
+        return Gathered(request=request, named_site=site, said=said)
     if not request.gpus and not request.pool:
         return _with_this_machine(request, site, matrix)
-    return Gathered(request=request, site=site)
+    return Gathered(request=request, named_site=site)
 
 
 def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
@@ -138,7 +151,7 @@ def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request
     return replace(request, **changes), (told,)
 
 
-def _with_this_machine(request: Request, site: Site, matrix: Matrix) -> Gathered:
+def _with_this_machine(request: Request, site: Site | None, matrix: Matrix) -> Gathered:
     """Nothing was named: the GPUs of this machine, said plainly, or why it cannot say."""
     from provisioner.edges.local import LocalRunner
     from provisioner.hosts.probe import probe
@@ -147,7 +160,7 @@ def _with_this_machine(request: Request, site: Site, matrix: Matrix) -> Gathered
     facts = probe(LocalRunner(), ("system", "machine", "glibc", "gpus", "driver"))
     if not facts.gpus.known or not facts.gpus.found:
         why = facts.gpus.why_not or "it has no NVIDIA GPU that a driver reports"
-        return Gathered(request=request, site=site, unseen=f"no GPU was named, and this machine cannot say one: {why}")
+        return Gathered(request=request, named_site=site, unseen=f"no GPU was named, and this machine cannot say one: {why}")
     names = ", ".join(dict.fromkeys(gpu.name for gpu in facts.gpus.found))
     said = (f"no GPU was named: this machine's are used ({names})",)
-    return Gathered(request=request_of_facts((facts,), matrix, request), site=site, said=said)
+    return Gathered(request=request_of_facts((facts,), matrix, request), named_site=site, said=said)

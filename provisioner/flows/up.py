@@ -174,7 +174,8 @@ def _host_says(facts: HostFacts) -> str:
     names = ", ".join(dict.fromkeys(gpu.name for gpu in gpus)) if gpus else facts.gpus.why_not or "no GPU"
     driver = facts.driver.or_none()
     system = facts.system.or_none()
-    return f"{facts.host}: {system.name if system else 'system unknown'}, {names}, driver {driver.version if driver else 'none seen'}"
+    where = system.name if system else "system unknown"
+    return f"{facts.host}: {where}, {names}, driver {driver.version if driver else 'none seen'}"
 
 
 def _resolve(line: _Line) -> _Done:
@@ -185,7 +186,7 @@ def _resolve(line: _Line) -> _Done:
 
     if not line.request.gpus and not line.request.pool and line.facts:
         line.request = request_of_facts(tuple(line.facts.values()), line.matrix, line.request)
-    decision = decide(Gathered(request=line.request, site=line.site), line.matrix)
+    decision = decide(Gathered(request=line.request, named_site=line.site), line.matrix)
     line.decision = decision
     line.findings += decision_findings(decision)
     if decision.stack is None:
@@ -204,7 +205,7 @@ def _lock(line: _Line) -> _Done:
 
     if line.decision is None:
         return _Done(status="skipped", says=("no stack",))
-    gathered = Gathered(request=line.request, site=line.site)
+    gathered = Gathered(request=line.request, named_site=line.site)
     line.lock = lock_of(line.decision, gathered, line.matrix, hashes=True, tell=line.tell)
     pins = line.lock.pins
     if pins.why_not:
