@@ -36,8 +36,9 @@ def replace(record: T, **changes: Any) -> T:  # noqa: ANN401 - the fields of any
 def _first_init(self: Any, /, **given: Any) -> None:  # noqa: ANN401 - any value
     """Compile the `__init__` of this class, and go on with it."""
     cls = next(base for base in type(self).__mro__ if base.__dict__.get("__init__") is _first_init)
-    cls.__init__ = _compiled_init(cls)
-    cls.__init__(self, **given)
+    compiled = _compiled_init(cls)
+    cls.__init__ = compiled  # type: ignore[misc]  # that is what it is for
+    compiled(self, **given)
 
 
 def _compiled_init(cls: type[Any]) -> Callable[..., None]:

@@ -57,7 +57,7 @@ def _confirmer(gathered: Gathered, matrix: Matrix) -> Callable[[Variant], bool |
     def confirm(variant: Variant) -> bool | None:
         import os
 
-        from provisioner.edges.index import Network, has_build
+        from provisioner.edges.index import Access, has_build
         from provisioner.files.site import NO_INDEX, index_address, read_address
 
         site, addresses = gathered.site, index_addresses(matrix)
@@ -70,7 +70,7 @@ def _confirmer(gathered: Gathered, matrix: Matrix) -> Callable[[Variant], bool |
             variant.tag,
             variant.platform,
             address=read_address(address, os.environ) if address else None,
-            network=Network(ca=site.ca_pem, proxies=proxies_of(site)),
+            access=Access(ca=site.ca_pem, proxies=proxies_of(site)),
         )
 
     return confirm

@@ -31,7 +31,7 @@ class Capability:
         """Read `9.0`, `90`, `sm_90`, `sm_90a` or `compute_90`; ValueError otherwise."""
         match = _TEXT.fullmatch(text.strip().lower())
         if match is None:
-            message = f"{text!r} is not a compute capability (9.0, sm_90)"
+            message = f"{text!r} is not a compute capability: MAJOR.MINOR, or sm_ with both digits"
             raise ValueError(message)
         digits = match[1].replace(".", "")
         return cls(int(digits[:-1]), int(digits[-1]), match[2])
