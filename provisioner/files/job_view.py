@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from provisioner.files.image_view import Catalogue, Pair, has_gpus, image_name
 from provisioner.files.launchers import LAUNCHERS, Launch, Target
 from provisioner.files.packages import pip_arguments
-from provisioner.files.quoting import SecretFile, Word
+from provisioner.files.quoting import SecretFile, Variable, Word, sh
 from provisioner.values import value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def job_view(job: Job, lock: Lock, site: Site, rows: Catalogue, header: str) -> 
         gpus=gpus > 0,
         launch=launch,
         exports=tuple(launch.exports.items()),
-        make=tuple(" ".join(words) for words in launch.make),
+        make=tuple(sh(words) for words in launch.make),
         command=(*launch.srun, *launch.prefix, *command),
     )
 
@@ -69,16 +69,16 @@ def _summary(lock: Lock, rows: Catalogue, gpus: int) -> tuple[str, ...]:
     return (f"{rows.framework.name} {stack.version} ({stack.variant}) on {on}{driver}.",)
 
 
-def _pip_words(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> tuple[str, ...]:
+def _pip_words(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> tuple[str | Word, ...]:
     """The arguments of pip as a user types them on a login node: a secret address is the variable that holds it."""
-    words = [word for flag in pip_arguments(lock, site, indexes) for word in flag]
+    words = [word for flag in pip_arguments(lock, site, indexes, in_build=False) for word in flag]
     return tuple(_typed(word) for word in words)
 
 
-def _typed(word: str | Word) -> str:
+def _typed(word: str | Word) -> str | Word:
     if isinstance(word, str):
         return word
-    return "".join(f"${{{part.id}}}" if isinstance(part, SecretFile) else str(part) for part in word.parts)
+    return Word(parts=tuple(Variable(name=part.id) if isinstance(part, SecretFile) else part for part in word.parts))
 
 
 def _directives(job: Job, gpus: int, slurm: SlurmSite) -> tuple[Pair, ...]:

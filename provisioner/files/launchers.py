@@ -30,7 +30,7 @@ class Target:
     python: str
     gpus: bool
     mounts: tuple[str, ...]
-    requirements: tuple[str, ...]  # the arguments of pip that install the stack
+    requirements: tuple[str | Word, ...]  # the arguments of pip that install the stack
 
 
 @value
@@ -39,7 +39,7 @@ class Launch:
 
     needs: Word
     test: Literal["-f", "-x"]
-    make: tuple[tuple[str, ...], ...]
+    make: tuple[tuple[str | Word, ...], ...]
     exports: Mapping[str, Word]
     srun: tuple[Word, ...] = ()  # further options of srun
     prefix: tuple[Word, ...] = ()  # the words before the program

@@ -67,21 +67,24 @@ def requirements_view(lock: Lock, header: str) -> RequirementsView:
     )
 
 
-def pip_arguments(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> tuple[Flag, ...]:
-    """How pip installs requirements.txt: hash checking as far as the lock has it, and where it looks."""
+def pip_arguments(lock: Lock, site: Site, indexes: Mapping[str, str | None], *, in_build: bool = True) -> tuple[Flag, ...]:
+    """How pip installs requirements.txt: hash checking as far as the lock has it, and where it looks.
+
+    `in_build`: folders of wheels are where the Dockerfile mounts them, and not where they lie on this machine.
+    """
     flags: list[Flag] = []
     if lock.pins.packages:
         flags.append(("--no-deps",))
         if lock.pins.hashed:
             flags.append(("--require-hashes",))
-    flags.extend(_places(lock, site, indexes))
+    flags.extend(_places(lock, site, indexes, in_build=in_build))
     return tuple(flags)
 
 
-def _places(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> list[Flag]:
-    """Where pip looks: the default index first, which has what no other one serves; then the others of the lock, then wheels."""
+def _places(lock: Lock, site: Site, indexes: Mapping[str, str | None], *, in_build: bool) -> list[Flag]:
+    """Where pip looks: the indexes in their order, then the site's wheels."""
     asked: list[str | None] = []
-    for index in (DEFAULT_INDEX, *sorted({*_pin_indexes(lock), lock.stack.index} - {DEFAULT_INDEX})):
+    for index in _indexes_of(lock):
         address = index_address(site, index, indexes.get(index))
         if address is None and index != DEFAULT_INDEX:
             raise ProvisionerError(
@@ -103,8 +106,7 @@ def _places(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> list[F
     ]
     pages = [place for place in site.wheels if not _is_folder(place)]
     flags += [("--find-links", as_word(place)) for place in pages]
-    if has_folder(site):
-        flags.append(("--find-links", f"/{WHEELS}"))
+    flags += [("--find-links", f"/{path}" if in_build else folder) for path, folder in _wheel_folders(site)]
     # pip asks such a host only when it is told to
     unencrypted = dict.fromkeys(filter(None, map(unencrypted_host, (*filter(None, asked), *pages))))
     return [*flags, *(("--trusted-host", host) for host in unencrypted)]
@@ -141,19 +143,25 @@ def pip_notes(lock: Lock, flags: tuple[Flag, ...]) -> tuple[str, ...]:
 
 def context_folders(lock: Lock, site: Site) -> tuple[tuple[str, str], ...]:
     """What a build adds to the context beside the tree: (path in the context, folder on this machine)."""
-    wheels = [(WHEELS, str(place)) for place in site.wheels if _is_folder(place)]
-    return (*wheels, *((("project", lock.project),) if lock.project else ()))
+    return (*_wheel_folders(site), *((("project", lock.project),) if lock.project else ()))
+
+
+def _wheel_folders(site: Site) -> tuple[tuple[str, str], ...]:
+    """The site's folders of wheels: (path in the context, folder on this machine)."""
+    folders = [str(place) for place in site.wheels if _is_folder(place)]
+    if len(folders) == 1:
+        return ((WHEELS, folders[0]),)
+    return tuple((f"{WHEELS}/{number}", folder) for number, folder in enumerate(folders, 1))
 
 
 def build_secrets(lock: Lock, site: Site) -> tuple[str, ...]:
     """The ids of the secrets that a build must be given: those of the lock, and the variables that hold the site's addresses."""
-    places = (
-        *(word for flag in _places(lock, site, dict.fromkeys([lock.stack.index, *_pin_indexes(lock)], "-")) for word in flag),
-        *(as_word(proxy) for proxy in (site.proxies.http, site.proxies.https) if proxy),
-    )
-    named = {part.id for word in places if isinstance(word, Word) for part in word.parts if isinstance(part, SecretFile)}
-    return tuple(sorted({*lock.secrets, *named}))
+    asked = (index_address(site, index, None) for index in _indexes_of(lock))
+    addresses = (*filter(None, asked), *site.wheels, *filter(None, (site.proxies.http, site.proxies.https)))
+    return tuple(sorted({*lock.secrets, *filter(None, map(variable_of, addresses))}))
 
 
-def _pin_indexes(lock: Lock) -> tuple[str, ...]:
-    return tuple(pin.index for pin in lock.pins.packages)
+def _indexes_of(lock: Lock) -> tuple[str, ...]:
+    """The indexes of a lock; the default one first, because it has what no other serves."""
+    others = {pin.index for pin in lock.pins.packages} | {lock.stack.index}
+    return (DEFAULT_INDEX, *sorted(others - {DEFAULT_INDEX}))

@@ -27,10 +27,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOKEN = re.compile(r"[A-Za-z0-9_./:@=,+][A-Za-z0-9_./:@=,+~-]*")
 _DIRECTIVE = re.compile(r"[A-Za-z0-9_./:=,+@%-]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BOUND = r" ?(===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9.*+!_-]*"
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*"  # name
     r"(\[[A-Za-z0-9._, -]*\])?"  # extras
-    r"( ?@ ?[A-Za-z0-9+.-]+://[^\s;#\\\"']+| ?[<>=!~][A-Za-z0-9.*+!<>=~,_ -]*)?"  # place, or bounds
+    r"( ?@ ?[A-Za-z0-9+.-]+://[^\s;#\\\"']+|" + f"{_BOUND}(,{_BOUND})*)?"  # place, or bounds
     r"( ?; ?[A-Za-z0-9_.<>=!~'\" ()]+)?"  # marker
 )
 

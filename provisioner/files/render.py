@@ -8,11 +8,9 @@ script and the host's script are whole files of their own.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from provisioner.decode import dump_yaml
 from provisioner.errors import UsageError
 from provisioner.files.image_view import Catalogue, has_gpus, image_view
 from provisioner.files.job_view import job_view
@@ -21,6 +19,7 @@ from provisioner.files.quoting import FILTERS, refuse_unquoted
 from provisioner.files.tree import Tree, TreeFile, script
 from provisioner.files.validation import check_lock
 from provisioner.resources import resource
+from provisioner.stack.lock import lock_hash, lock_text
 from provisioner.values import replace
 
 if TYPE_CHECKING:
@@ -54,16 +53,16 @@ def render(
     if unknown:
         raise UsageError(f"there is no output {', '.join(unknown)}", hint=f"outputs are {', '.join(OUTPUTS)}")
     check_lock(lock)
-    text = dump_yaml(lock)
-    files = {LOCK_FILE: TreeFile(text=text)}
+    sha256 = lock_hash(lock)
+    files = {LOCK_FILE: TreeFile(text=lock_text(lock))}
     if "dockerfile" in wanted:
-        files |= _image_files(lock, site, rows, _hash(text))
+        files |= _image_files(lock, site, rows, sha256)
     if "sbatch" in wanted:
         for job in lock.jobs:
             name = f"slurm/{job.kind}.sbatch"
-            files[f"{job.name}.sbatch"] = script(_fill(name, job_view(job, lock, site, rows, _header(lock, name, _hash(text)))))
+            files[f"{job.name}.sbatch"] = script(_fill(name, job_view(job, lock, site, rows, _header(lock, name, sha256))))
         if lock.jobs:
-            files |= _requirements(lock, _hash(text)) | _smoke_files(lock, rows)
+            files |= _requirements(lock, sha256) | _smoke_files(lock, rows)
     if "host-setup" in wanted and host_script is not None:
         files["host-setup.sh"] = script(host_script)
     return Tree(files=files)
@@ -99,17 +98,13 @@ def _smoke_files(lock: Lock, rows: Catalogue) -> dict[str, TreeFile]:
         "gpus": has_gpus(stack),
     }
     return {
-        "provisioner/smoke.py": script(_template(f"smoke/{rows.framework.smoke}.py")),
+        "provisioner/smoke.py": script(_template(f"smoke/{rows.framework.smoke}")),
         "provisioner/expect.json": TreeFile(text=json.dumps(expected, indent=1) + "\n"),
     }
 
 
 def _header(lock: Lock, template: str, sha256: str) -> str:
     return f"{lock.generator}, {template}.j2, lock sha256:{sha256}"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _fill(name: str, view: object) -> str:

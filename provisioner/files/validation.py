@@ -98,7 +98,7 @@ def _job(job: Job, *, has_gpus: bool) -> Iterator[str]:
         yield f"a job of kind {job.kind} runs on one node, not on {job.nodes}"
     if job.gpus_per_node is not None and job.gpus_per_node < 0:
         yield f"gpus_per_node: {job.gpus_per_node} is not a number of GPUs"
-    if job.gpus_per_node and not has_gpus:
+    if job.gpus_per_node and job.gpus_per_node > 0 and not has_gpus:
         yield f"it asks for {job.gpus_per_node} GPUs, and the stack is a CPU build that would leave them idle"
     if job.cpus_per_gpu < 1:
         yield f"cpus_per_gpu: {job.cpus_per_gpu} is not a number of CPUs"

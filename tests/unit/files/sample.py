@@ -19,7 +19,7 @@ FRAMEWORK = Framework(
     name="PyTorch",
     cuda_from="wheels",
     companions=("torchvision",),
-    smoke="torch",
+    smoke="torch.py",
     source=("test",),
     verified="recall",
 )
