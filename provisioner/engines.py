@@ -126,6 +126,10 @@ class Engine(Protocol):
         """Fetch an image from its registry; EngineError with the registry's reason otherwise."""
         ...
 
+    def tag(self, image: str, reference: str) -> None:
+        """Give an image a further name."""
+        ...
+
     def save(self, reference: str, path: str) -> None:
         """Write an image as a tar archive to `path` on the engine's host."""
         ...

@@ -133,6 +133,12 @@ class CommandEngine:
             raise EngineError(f"{self.host}: {reference} was pulled and is not among the engine's images")
         return facts
 
+    def tag(self, image: str, reference: str) -> None:
+        """Name an image; see `engines.Engine`."""
+        done = self._docker("image", "tag", checked_reference(image), checked_reference(reference))
+        if not done.ok:
+            raise engine_error(self.host, f"cannot name {image} {reference}", _joined(done))
+
     def save(self, reference: str, path: str) -> None:
         """Write an image to a file; see `engines.Engine`."""
         done = self._docker("image", "save", "--output", path, checked_reference(reference), timeout=TIMEOUTS["download"])

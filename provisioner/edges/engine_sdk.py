@@ -98,6 +98,10 @@ class SdkEngine:
         """Fetch an image; see `engines.Engine`."""
         return self._command.pull(reference, tell=tell)
 
+    def tag(self, image: str, reference: str) -> None:
+        """Name an image; see `engines.Engine`."""
+        self._command.tag(image, reference)
+
     def save(self, reference: str, path: str) -> None:
         """Write an image to a file; see `engines.Engine`."""
         self._command.save(reference, path)

@@ -1,7 +1,7 @@
 """Container registries, over HTTP: the digest that a tag has now. No engine is needed for it.
 
-Plain HTTP is spoken with loopback addresses only, as Docker does. A registry that wants a token for anonymous reading is asked for
-one; passwords are Docker's matter.
+Plain HTTP is spoken with loopback addresses only, as Docker does. A registry that wants a token for anonymous reading is asked
+for one; passwords are Docker's matter.
 """
 
 from __future__ import annotations

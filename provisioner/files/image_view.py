@@ -10,7 +10,7 @@ from provisioner.decode import encode
 from provisioner.errors import ProvisionerError
 from provisioner.files.packages import WHEELS, Flag, as_word, build_secrets, context_folders, has_folder, pip_arguments, pip_notes
 from provisioner.files.quoting import Word
-from provisioner.files.site import Site, mirrored, split_reference, variable_of
+from provisioner.files.site import Site, is_loaded, mirrored, split_reference, variable_of
 from provisioner.stack.rows import Framework, System
 from provisioner.values import replace, value
 
@@ -157,7 +157,8 @@ def _summary(lock: Lock, site: Site, framework: Framework) -> tuple[str, ...]:
 
 def _pulled(image: Image, site: Site) -> str:
     reference = mirrored(site, image.reference)
-    return f"{reference}@{image.digest}" if image.digest and "@" not in reference else reference
+    pinned = image.digest and "@" not in reference and not is_loaded(site, image.reference)
+    return f"{reference}@{image.digest}" if pinned else reference
 
 
 def _apt(lock: Lock, system: System | None) -> tuple[str, ...]:

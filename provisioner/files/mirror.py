@@ -14,10 +14,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from provisioner.decode import dump_yaml
 from provisioner.errors import ProvisionerError
 from provisioner.files.pins import normal
-from provisioner.files.site import DEFAULT_INDEX, NO_INDEX, IndexAddress, Site, WheelPlace, index_address, mirrored
+from provisioner.files.site import (
+    DEFAULT_INDEX,
+    NO_INDEX,
+    index_address,
+    mirrored,
+    split_reference,
+)
 from provisioner.files.wheels import best
 from provisioner.values import value
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provisioner.engines import Engine
+    from provisioner.files.site import Site
     from provisioner.stack.lock import Lock
 
 _AT_ONCE = 4
@@ -167,10 +173,14 @@ def fetch(
 
 
 def site_text(images: Sequence[Got]) -> str:
-    """The site.yaml of a mirror folder: no index is asked, the wheels lie beside it."""
-    site = Site(indexes={DEFAULT_INDEX: IndexAddress(NO_INDEX)}, wheels=(WheelPlace("wheels"),))
+    """The site.yaml of a mirror folder: no index and no registry is asked, the wheels lie beside it."""
+    registries = sorted({split_reference(entry.item.name)[0] for entry in images})
     loads = "".join(f"#   docker load --input {entry.file}\n" for entry in images)
-    return f"# Written by provisioner mirror. The base image, once on each host that builds:\n{loads}{dump_yaml(site)}"
+    return (
+        f"# Written by provisioner mirror. The base image, once on each host that builds:\n{loads}"
+        f"format: 1\nindexes: {{{DEFAULT_INDEX}: {NO_INDEX}}}\nwheels: [wheels]\n"
+        f"registries: {{{', '.join(f'{registry}: {NO_INDEX}' for registry in registries)}}}\n"
+    )
 
 
 def _fetch_wheel(item: Item, lock: Lock, site: Site, folder: Path, source: Source) -> Got:

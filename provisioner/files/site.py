@@ -96,7 +96,7 @@ class WheelPlace(Address):
 
 
 class RegistryPrefix(Address):
-    """The place that mirrors a registry, as it stands before the repository in a reference."""
+    """The place that mirrors a registry, as it stands before the repository in a reference; `none`: images are loaded by hand."""
 
     __slots__ = ()
     what: ClassVar[str] = "the prefix of a registry (registry.example:5000/dockerhub)"
@@ -300,10 +300,15 @@ def index_address(site: Site, index: str, default: str | None) -> str | None:
 
 
 def mirrored(site: Site, reference: str) -> str:
-    """An image's reference as the site's registries serve it; unchanged where no mirror is named."""
+    """An image's reference as the site's registries serve it; unchanged where no mirror is named, and where none is asked."""
     registry, repository = split_reference(reference)
-    prefix = site.registries.get(registry)
-    return f"{prefix}/{repository}" if prefix else reference
+    prefix = site.registries.get(registry, NO_INDEX)
+    return reference if prefix == NO_INDEX else f"{prefix}/{repository}"
+
+
+def is_loaded(site: Site, reference: str) -> bool:
+    """Whether the site asks no registry for this image: somebody loads it into the engine, where it has a name but no digest."""
+    return site.registries.get(split_reference(reference)[0]) == NO_INDEX
 
 
 def split_reference(reference: str) -> tuple[str, str]:
