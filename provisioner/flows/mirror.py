@@ -1,0 +1,112 @@
+"""mirror list and mirror fetch: what a lock asks for, and a folder that has it all."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, cast
+
+from provisioner.flows.answers import index_addresses
+from provisioner.knowledge.registry import finding
+from provisioner.report.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from provisioner.edges.index import Access, IndexFile
+    from provisioner.files.mirror import Got, Item, Offered
+    from provisioner.files.site import Site
+    from provisioner.stack.lock import Lock
+    from provisioner.stack.matrix import Matrix
+
+    Tell = Callable[[str], None]
+
+
+def list_answer(lock: Lock, site: Site, matrix: Matrix) -> Answer:
+    """Everything that a lock will ask for, and where."""
+    from provisioner.files.mirror import mirror_list
+
+    return Answer(verdict="ok", fields={"items": mirror_list(lock, site, index_addresses(matrix))})
+
+
+def fetch_answer(
+    lock: Lock, site: Site, matrix: Matrix, folder: Path, *, program: str = "docker", tell: Tell | None = None
+) -> Answer:
+    """Bring it into `folder`; an incomplete mirror is a fault with one finding for each thing that is missing."""
+    from provisioner.edges.engine import engine_on
+    from provisioner.edges.local import LocalRunner
+    from provisioner.files.mirror import fetch, mirror_list
+
+    items = mirror_list(lock, site, index_addresses(matrix))
+    engine = engine_on(LocalRunner(), program)
+    try:
+        got = fetch(lock, site, items, folder, _Source(access_of(site)), engine, tell)
+    finally:
+        engine.close()
+    missing = tuple(finding("mirror-incomplete", _missing(entry)) for entry in got if entry.status == "failed")
+    site_file = None if missing else str(folder / "site.yaml")
+    return Answer(verdict="fault" if missing else "ok", findings=missing, fields={"items": got, "site": site_file})
+
+
+def _missing(entry: Got) -> str:
+    return entry.reason if entry.item.name in entry.reason else f"{entry.item.name}: {entry.reason}"
+
+
+def access_of(site: Site) -> Access:
+    """How this machine reaches what the site names: its certificates and its proxies."""
+    from provisioner.edges.index import Access
+    from provisioner.files.site import read_address
+
+    named = {"http": site.proxies.http, "https": site.proxies.https, "no": site.proxies.no}
+    return Access(ca=site.ca_pem, proxies={scheme: read_address(text, os.environ) for scheme, text in named.items() if text})
+
+
+class _Source:
+    """`files.mirror.Source` over the index edge; a page is read once."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.links = functools.cache(self._links)
+
+    def files(self, project: str, address: str | None) -> Sequence[IndexFile]:
+        from provisioner.edges.index import files_of
+        from provisioner.files.site import read_address
+
+        return files_of(project, read_address(address, os.environ) if address else None, self._access)
+
+    def _links(self, place: str) -> Sequence[IndexFile]:
+        from provisioner.edges.index import files_at
+        from provisioner.files.site import read_address
+
+        return files_at(read_address(place, os.environ), self._access)
+
+    def download(self, offered: Offered, target: Path, accept: tuple[str, ...]) -> None:
+        from provisioner.edges.index import download
+
+        download(cast("IndexFile", offered), target, accept=accept, access=self._access)
+
+
+def list_text(items: Sequence[Item]) -> str:
+    """A line for each thing: its kind, its name and version, and where it comes from."""
+    rows = [(item.kind, f"{item.name} {item.version}".strip(), _where(item)) for item in items]
+    width = max((len(name) for _, name, _ in rows), default=0)
+    return "".join(f"{kind:6} {name:{width}}  {where}\n" for kind, name, where in rows)
+
+
+def _where(item: Item) -> str:
+    if item.kind == "apt":
+        return f"the archive of {item.origin}"
+    hashes = "" if item.kind == "index" or item.hashes else ", no hash"
+    return f"{item.origin}{hashes}" if item.address is None else f"{item.origin}: {item.address}{hashes}"
+
+
+def fetch_text(got: Sequence[Got], site_file: str | None) -> str:
+    """What became of it: counts, every failure, and the command that comes next."""
+    fetched, there = (sum(entry.status == status for entry in got) for status in ("fetched", "there"))
+    lines = [f"{fetched} fetched, {there} already there, {len(got) - fetched - there} failed"]
+    lines += [f"  failed: {_missing(entry)}" for entry in got if entry.status == "failed"]
+    lines.append(
+        f"next: provisioner render stack.lock.yaml --site {site_file}" if site_file else "run it again: what is there stays"
+    )
+    return "\n".join(lines) + "\n"
