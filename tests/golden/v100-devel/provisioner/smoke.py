@@ -399,6 +399,9 @@ def main():
         smoke = Smoke(expectation(options.expect))
     except (OSError, ValueError) as error:
         parser.error("--expect cannot be read: %s" % error)
+    # Python looks first where the script lies: a file called torch.py there, such as this one, is not the framework.
+    if not sys.flags.isolated and not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
     # Whatever a library prints goes to standard error: standard output is for the one line.
     sys.stdout.flush()
     out = os.fdopen(os.dup(1), "w")
