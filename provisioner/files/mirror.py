@@ -62,6 +62,7 @@ class Got:
     status: Literal["fetched", "there", "failed"]
     file: str = ""
     reason: str = ""
+    hint: str | None = None
 
 
 class Offered(Protocol):
@@ -191,7 +192,7 @@ def _fetch_wheel(item: Item, lock: Lock, site: Site, folder: Path, source: Sourc
         chosen = _choose(item, lock, site, source)
         source.download(chosen, folder / chosen.name, item.hashes)
     except ProvisionerError as failure:
-        return Got(item=item, status="failed", reason=failure.message)
+        return Got(item=item, status="failed", reason=failure.message, hint=failure.hint)
     return Got(item=item, status="fetched", file=f"wheels/{chosen.name}")
 
 
@@ -245,7 +246,7 @@ def _fetch_image(item: Item, folder: Path, engine: Engine | None, say: Tell) -> 
         engine.save(name, str(part))
         part.replace(target)
     except ProvisionerError as failure:
-        return Got(item=item, status="failed", reason=failure.message)
+        return Got(item=item, status="failed", reason=failure.message, hint=failure.hint)
     except OSError as failure:
         return Got(item=item, status="failed", reason=(failure.strerror or str(failure)).lower())
     finally:

@@ -6,6 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, cast
 
+from provisioner.files.site import NO_INDEX
+from provisioner.findings import Remedy
 from provisioner.flows.answers import index_addresses
 from provisioner.knowledge.registry import finding
 from provisioner.report.answer import Answer
@@ -44,7 +46,11 @@ def fetch_answer(
         got = fetch(lock, site, items, folder, _Source(access_of(site)), engine, tell)
     finally:
         engine.close()
-    missing = tuple(finding("mirror-incomplete", _missing(entry)) for entry in got if entry.status == "failed")
+    missing = tuple(
+        finding("mirror-incomplete", _missing(entry), remedies=[Remedy(text=entry.hint)] if entry.hint else [])
+        for entry in got
+        if entry.status == "failed"
+    )
     site_file = None if missing else str(folder / "site.yaml")
     return Answer(verdict="fault" if missing else "ok", findings=missing, fields={"items": got, "site": site_file})
 
@@ -97,15 +103,21 @@ def list_text(items: Sequence[Item]) -> str:
 def _where(item: Item) -> str:
     if item.kind == "apt":
         return f"the archive of {item.origin}"
-    hashes = "" if item.kind == "index" or item.hashes else ", no hash"
-    return f"{item.origin}{hashes}" if item.address is None else f"{item.origin}: {item.address}{hashes}"
+    if item.kind == "image":
+        return f"{item.address}, {item.hashes[0] if item.hashes else 'no digest in the lock'}"
+    place = item.origin if item.address is None else f"{item.origin}: {item.address}"
+    if item.address == NO_INDEX:
+        place = f"{item.origin}, which is not asked here: the site's wheels"
+    return place if item.kind == "index" or item.hashes else f"{place}, no hash"
 
 
 def fetch_text(got: Sequence[Got], site_file: str | None) -> str:
     """What became of it: counts, every failure, and the command that comes next."""
     fetched, there = (sum(entry.status == status for entry in got) for status in ("fetched", "there"))
     lines = [f"{fetched} fetched, {there} already there, {len(got) - fetched - there} failed"]
-    lines += [f"  failed: {_missing(entry)}" for entry in got if entry.status == "failed"]
+    for entry in got:
+        if entry.status == "failed":
+            lines += [f"  failed: {_missing(entry)}", *([f"    what to do: {entry.hint}"] if entry.hint else [])]
     lines.append(
         f"next: provisioner render stack.lock.yaml --site {site_file}" if site_file else "run it again: what is there stays"
     )
