@@ -6,6 +6,7 @@ A runner runs one command and returns what it did. `edges/local.py` and `edges/s
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,7 +51,10 @@ class Command:
 
 @value
 class Completed:
-    """What a command did. `exit` is its code, or -N when signal N ended it; texts are UTF-8 with replacement characters."""
+    """What a command did. `exit` is its code, as a shell says it: 128+N when signal N ended it, 127: no such program.
+
+    The texts are UTF-8 with replacement characters. `seconds` includes the way to the host and back.
+    """
 
     exit: int
     stdout: str = ""
@@ -61,6 +65,41 @@ class Completed:
     def ok(self) -> bool:
         """Whether it ended with 0."""
         return self.exit == 0
+
+
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^@\s:]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<bare>[0-9A-Fa-f]*(?::[0-9A-Fa-f.]*){2,}(?:%[\w.-]+)?)|(?P<name>[\w.-]+))"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+
+
+@value
+class Address:
+    """Where SSH goes. What is None is for ~/.ssh/config or its defaults to say; `key` is a file, `jump` another address text."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+    key: str | None = None
+    jump: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read `[user@]host[:port]`; an IPv6 address with a port stands in brackets. ValueError with a sentence otherwise."""
+        match = _ADDRESS.fullmatch(text)
+        port = int(match["port"]) if match and match["port"] else None
+        host = match and (match["v6"] or match["bare"] or match["name"])
+        if not match or not host or host.startswith("-") or (match["user"] or "").startswith("-") or port not in _PORTS:
+            message = f"{text!r} is not an address such as root@gpu01, root@10.0.0.7:2222 or root@[fd00::7]:2222"
+            raise ValueError(message)
+        return cls(host=host, user=match["user"], port=port)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host and self.port else self.host
+        return f"{self.user}@" * (self.user is not None) + host + f":{self.port}" * (self.port is not None)
+
+
+_PORTS = frozenset({None, *range(1, 65536)})
 
 
 class Runner(Protocol):
