@@ -6,10 +6,12 @@ checked here in the words of the user, before the quoting filters would refuse i
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from provisioner.decode import encode
 from provisioner.errors import LockError
 from provisioner.values import Problem
 
@@ -38,7 +40,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 def check_lock(lock: Lock, source: str = "stack.lock.yaml") -> None:
     """LockError with every mistake that would make a wrong file."""
-    mistakes = [*_image(lock), *_surroundings(lock), *_pins(lock)]
+    mistakes = [*_text(lock), *_image(lock), *_surroundings(lock), *_pins(lock)]
     for name, times in Counter(job.name.lower() for job in lock.jobs).items():
         if times > 1:
             mistakes.append(f"jobs: {times} of them are called {name}; each is a file of its own")
@@ -47,6 +49,12 @@ def check_lock(lock: Lock, source: str = "stack.lock.yaml") -> None:
         mistakes.extend(f"jobs: {job.name[:64]!r}: {mistake}" for mistake in _job(job, has_gpus=has_gpus))
     if mistakes:
         raise LockError([Problem(file=source, message=mistake) for mistake in mistakes])
+
+
+def _text(lock: Lock) -> Iterator[str]:
+    # half of a surrogate pair: what a command line with broken bytes, or \ud800 in JSON, leaves in a text
+    if re.search("[\ud800-\udfff]", json.dumps(encode(lock), ensure_ascii=False)):
+        yield "a text in it is not Unicode, and no file can hold it"
 
 
 def _image(lock: Lock) -> Iterator[str]:
