@@ -24,11 +24,12 @@ class Version:
     What follows the numbers (`rc1`, `+cu128`, `t` of a free-threaded Python) takes part in equality and, last, in order.
     """
 
-    __slots__ = ("numbers", "suffix", "text")
+    __slots__ = ("_order", "numbers", "suffix", "text")
 
     text: str
     numbers: tuple[int, ...]
     suffix: str
+    _order: tuple[tuple[int, ...], str]
 
     def __init__(self, text: str) -> None:
         """Read `text`; ValueError when it does not begin with a number."""
@@ -39,6 +40,10 @@ class Version:
         self.text = text
         self.numbers = tuple(map(int, head.group().split(".")))
         self.suffix = text[head.end() :]
+        numbers = self.numbers
+        while len(numbers) > 1 and numbers[-1] == 0:  # 13 equals 13.0: documents write either
+            numbers = numbers[:-1]
+        self._order = numbers, self.suffix  # once: the resolver compares versions by the ten thousand
 
     @classmethod
     def parse(cls, text: str) -> Version:
@@ -53,26 +58,20 @@ class Version:
     @property
     def minor(self) -> Version:
         """The first two numbers: CUDA 12.8 of 12.8.1."""
-        return Version(".".join(self.text.split(".")[:2])) if len(self.numbers) > 1 else self
+        return Version(".".join(self.text.split(".")[:2])) if len(self.numbers) > 2 or self.suffix else self  # noqa: PLR2004
 
     def within(self, prefix: Version) -> bool:
         """Whether this version is one of `prefix`: 12.8.1 is within 12.8 and within 12."""
         return self.numbers[: len(prefix.numbers)] == prefix.numbers
 
-    def _key(self) -> tuple[tuple[int, ...], str]:
-        numbers = self.numbers
-        while len(numbers) > 1 and numbers[-1] == 0:  # 13 equals 13.0: documents write either
-            numbers = numbers[:-1]
-        return numbers, self.suffix
-
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Version) else NotImplemented
+        return self._order == other._order if isinstance(other, Version) else NotImplemented
 
     def __lt__(self, other: Version) -> bool:
-        return self._key() < other._key()
+        return self._order < other._order
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._order)
 
     def __str__(self) -> str:
         return self.text

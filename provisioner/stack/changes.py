@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+#: Two levers that exclude each other: cuda-compat is for a driver that stays.
+DRIVER, COMPAT = "driver", "cuda-compat"
 _VERSIONS = frozenset({"cuda", "cudnn", "nccl", "glibc", "toolkit", "fabric_manager"})
 _OTHER = {"linux/amd64": "linux/arm64", "linux/arm64": "linux/amd64"}
 
@@ -54,7 +56,7 @@ class Lever:
     """A part of a request that can be freed. `price` orders what is tried: what keeps most of the request costs least.
 
     `there`: whether the request has this part. `free`: the request without it. `settled`: the change that writes down what a
-    stack chose for it.
+    stack chose for it. `widens`: freeing it can only add answers; otherwise it asks for something else.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Lever:
     there: Callable[[Asked], bool]
     free: Callable[[Request], Request]
     settled: Callable[[Request, Stack], dict[str, str]]
+    widens: bool = True
 
 
 def _without_bounds(packages: Sequence[str], drop: frozenset[str], *, local_only: bool) -> tuple[str, ...]:
@@ -151,18 +154,19 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
             settled=lambda *_: {"cuda_compat": ""},
         ),
         Lever(
-            name="driver",
+            name=DRIVER,
             price=4,
             there=lambda asked: not asked.request.pool and asked.machines[0].driver.version is not None,
             free=lambda request: replace(request, driver="upgrade"),
             settled=lambda _, stack: {"driver": stack.driver_branch or "any"},
         ),
         Lever(
-            name="cuda-compat",
+            name=COMPAT,
             price=5,
             there=_can_forward,
             free=lambda request: replace(request, cuda_compat=True),
             settled=lambda *_: {"cuda_compat": "true"},
+            widens=False,
         ),
         Lever(
             name="release",
@@ -177,6 +181,7 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
             there=lambda asked: any(target.segments == {"grace"} for target in asked.targets),
             free=lambda request: replace(request, platform=_OTHER[request.platform]),
             settled=lambda _, stack: {"platform": stack.platform},
+            widens=False,
         ),
     )
     return tuple(sorted((lever for lever in every if lever.there(asked)), key=lambda lever: lever.price))

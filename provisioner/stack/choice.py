@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.findings import Because
 from provisioner.stack.asked import modules_for, reason
-from provisioner.stack.catalogue import choose_base, choose_build_base
+from provisioner.stack.bases import choose_base, choose_build_base
 from provisioner.stack.command import install_command
 from provisioner.stack.lock import Image, Stack
 from provisioner.stack.meeting import MODES, floor_of, mode_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provisioner.stack.asked import Asked
-    from provisioner.stack.catalogue import Base
+    from provisioner.stack.bases import Base
     from provisioner.stack.lock import Compatibility
     from provisioner.stack.rows import Cuda, DriverBranch, ModuleFlavour, Variant
 

@@ -56,13 +56,17 @@ def explain(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
     return tuple(candidates)
 
 
-def refusals_of(asked: Asked, parts: Judged) -> tuple[Refusal, ...]:
-    """The refusals of a request that no build satisfies, the closest miss first.
+def refusals_of(asked: Asked, parts: Judged, denied: Sequence[Variant] = ()) -> tuple[Refusal, ...]:
+    """The refusals of a request that no build satisfies, the closest miss first. `denied`: builds that their index does not have.
 
     Closest is the build that fewest rules refuse, with those first that hold the pins; after its refusals comes one of each
     other kind. Where a build is refused only because something is not known, that alone is the answer, and no conflict.
     """
-    misses = [(build, judge_build(asked, build).refusals) for release in asked.releases for build in asked.builds(release)]
+    misses = [
+        (build, (*judge_build(asked, build).refusals, *((_not_there(asked, build),) if build in denied else ())))
+        for release in asked.releases
+        for build in asked.builds(release)
+    ]
     near = _nearest_kind(misses)
     found = list(parts.refusals)
     if not near and misses:
@@ -80,6 +84,12 @@ def refusals_of(asked: Asked, parts: Judged) -> tuple[Refusal, ...]:
                 found.append(refusal)
                 shown += at > 0
     return tuple(found)
+
+
+def _not_there(asked: Asked, build: Variant) -> Refusal:
+    fact = f"a document names {named(build)}, and {build.index} was asked and does not have it"
+    because = (reason(asked.matrix, "variants", build),)
+    return Refusal(rule="is-published", finding="build-not-published", fact=fact, because=because)
 
 
 def _nearest_kind(misses: Sequence[Miss]) -> Sequence[Miss]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import modules_for
-from provisioner.stack.catalogue import python_of
+from provisioner.stack.bases import base_of
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import DATA_CENTRE
 from provisioner.versions import Version
@@ -144,7 +144,7 @@ def image_fits(asked: Asked) -> Iterator[Judgement]:
     if asked.request.platform not in row.platforms:
         fact = f"image {asked.request.image} is for {', '.join(row.platforms)}, and {asked.request.platform} was asked"
         yield asked.refuse("image-fits", "image-not-for-platform", fact, [("images", row)])
-    python = python_of(asked, row)
+    python = base_of(asked.matrix, row, asked.flavour or "slim").python
     if asked.python is not None and python is not None and python != asked.python:
         fact = f"image {asked.request.image} has Python {python}, and {asked.python} was asked"
         yield asked.refuse("image-fits", "python-not-in-image", fact, [("images", row)])

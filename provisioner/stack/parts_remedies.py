@@ -5,6 +5,7 @@ Each is a value out of the matrix that is put into the request, and proved by de
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from provisioner.findings import Remedy
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     #: One change and the sentence that says what to do.
     Proposal = tuple[dict[str, str], str]
 
+_TRIES = 40  # proposals of one kind; more than there are branches
 _EACH = 2  # remedies of one kind
 _NAMES = 8  # GPU names
 
@@ -33,7 +35,7 @@ def remedies_for_parts(asked: Asked, refusals: Sequence[Refusal]) -> Iterator[Re
         if not wanted & findings:
             continue
         shown = 0
-        for changes, text in propose(asked):
+        for changes, text in itertools.islice(propose(asked), _TRIES):
             decision = decide(apply_changes(asked.request, changes), asked.matrix, remedies=False)
             if decision.verdict == "ok":
                 yield Remedy(text=text, commands=(decision.stack.command,) if decision.stack else (), changes=changes)
@@ -53,8 +55,8 @@ def _gpu_names(asked: Asked) -> Iterator[Proposal]:
 
 
 def _drivers(asked: Asked) -> Iterator[Proposal]:
-    """Branches that drive the GPUs: the supported ones first, and the newest of them."""
-    if asked.request.pool:
+    """Branches that drive the GPUs: the supported ones first, and the newest of them. With a framework the levers find them."""
+    if asked.request.pool or asked.wants.framework is not None:
         return
     machine = asked.machines[0]
     for row in sorted(machine.branches, key=lambda row: (row.status == "supported", Version(row.branch)), reverse=True):

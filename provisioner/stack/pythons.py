@@ -11,7 +11,7 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from provisioner.stack.catalogue import choose_base, python_of
+from provisioner.stack.bases import base_of, choose_base
 from provisioner.stack.meeting import mode_of
 from provisioner.versions import Version
 
@@ -25,7 +25,7 @@ def choose_python(asked: Asked, build: Variant) -> str | None:
     """The Python for `build`, or None where no base image has one of its Pythons."""
     forward = mode_of(asked, build) == "forward"
     if asked.image is not None:
-        pinned = asked.python or python_of(asked, asked.image)
+        pinned = asked.python or base_of(asked.matrix, asked.image, asked.flavour or "slim").python
         return pinned or max((python for python in build.pythons if not python.endswith("t")), key=Version, default=None)
     if asked.python is not None:
         return asked.python if choose_base(asked, build, asked.python, forward=forward) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -88,14 +89,19 @@ def _branches(targets: Sequence[Target], matrix: Matrix) -> tuple[DriverBranch, 
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _products(word: str, matrix: Matrix) -> tuple[Gpu, ...]:
+    from provisioner.stack.gpu_names import match_gpus
+
+    return match_gpus(word, matrix)
+
+
 def _target(word: str, matrix: Matrix, problems: list[Refusal]) -> Target | None:
     if is_capability(word):
         capability = Capability.parse(word)
         products: tuple[Gpu, ...] = ()
     else:
-        from provisioner.stack.gpu_names import match_gpus
-
-        products = match_gpus(word, matrix)
+        products = _products(word, matrix)
         if not products:
             problems.append(_unknown_gpu(word, matrix))
             return None

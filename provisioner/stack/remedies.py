@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from provisioner.findings import Remedy
-from provisioner.stack.changes import Lever, apply_changes, levers
+from provisioner.stack.changes import COMPAT, DRIVER, Lever, apply_changes, levers
 from provisioner.stack.choice import make_stack, preference
 from provisioner.stack.parts_remedies import remedies_for_parts
 from provisioner.stack.reading import read
@@ -24,25 +24,28 @@ if TYPE_CHECKING:
     from provisioner.stack.asked import Asked
     from provisioner.stack.lock import Refusal, Stack
     from provisioner.stack.request import Request
+    from provisioner.stack.resolve import Confirm
     from provisioner.stack.rows import Release, Variant
 
 _MOST = 6  # remedies; more are no help
-_TOGETHER = 3  # parts that are changed at once
+_TOGETHER = 4  # parts that are changed at once
 _BUILDS = 3  # other builds of the same release that are named
 
 
-def with_remedies(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
-    """`refusals` with what helps at the first of them."""
-    remedies = find_remedies(asked, refusals)
+def with_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Variant] = ()) -> tuple[Refusal, ...]:
+    """`refusals` with what helps at the first of them. `denied`: builds that their index does not have."""
+    remedies = find_remedies(asked, refusals, denied)
     return (replace(refusals[0], remedies=remedies), *refusals[1:])
 
 
-def find_remedies(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Remedy, ...]:
+def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Variant] = ()) -> tuple[Remedy, ...]:
     """The changes that help, the cheapest first; none where the request goes beyond the data, but for newer data."""
     if not all(item.certain for item in refusals):
         return _newer_data(asked)
     found: list[Remedy] = []
-    for remedy in itertools.chain(remedies_for_parts(asked, refusals), _from_levers(asked)):
+    for remedy in itertools.chain(
+        remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)
+    ):
         if remedy.changes not in [known.changes for known in found]:
             found.append(remedy)
         if len(found) == _MOST:
@@ -58,23 +61,39 @@ def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
     return (Remedy(text=f"get newer data, these are of {asked.matrix.collected}: {command}", commands=(command,)),)
 
 
-def _from_levers(asked: Asked) -> Iterator[Remedy]:
+def _from_levers(asked: Asked, confirmed: Confirm) -> Iterator[Remedy]:
     if asked.wants.framework is None:
         return
     here = levers(asked)
     sets = [group for size in range(1, _TOGETHER + 1) for group in itertools.combinations(here, size)]
+    hopeless = _hopeless(asked, here, confirmed)
     helped: list[frozenset[str]] = []
     for group in sorted(sets, key=lambda group: (sum(lever.price for lever in group), len(group))):
         names = frozenset(lever.name for lever in group)
-        if any(smaller <= names for smaller in helped):
+        others = frozenset(lever.name for lever in group if not lever.widens)
+        if {DRIVER, COMPAT} <= names or others in hopeless or any(smaller <= names for smaller in helped):
             continue
-        remedies = list(_with(asked, group))
+        remedies = list(_with(asked, group, confirmed))
         if remedies:
             helped.append(names)
         yield from remedies
 
 
-def _with(asked: Asked, group: Sequence[Lever]) -> Iterator[Remedy]:
+def _hopeless(asked: Asked, here: Sequence[Lever], confirmed: Confirm) -> frozenset[frozenset[str]]:
+    """The sets of levers that ask for something else and do not help even with all else free."""
+    free = [lever for lever in here if lever.widens]
+    others = [lever for lever in here if not lever.widens]
+    found = set()
+    for size in range(len(others) + 1):
+        for group in itertools.combinations(others, size):
+            names = frozenset(lever.name for lever in group)
+            rest = [lever for lever in free if lever.name != DRIVER or COMPAT not in names]
+            if next(_with(asked, (*rest, *group), confirmed), None) is None:
+                found.add(names)
+    return frozenset(found)
+
+
+def _with(asked: Asked, group: Sequence[Lever], confirmed: Confirm) -> Iterator[Remedy]:
     """The remedies that freeing the parts in `group` gives."""
     request = asked.request
     for lever in group:
@@ -83,26 +102,26 @@ def _with(asked: Asked, group: Sequence[Lever]) -> Iterator[Remedy]:
     if freed.problems or judge_parts(freed).refusals:
         return
     names = [lever.name for lever in group]
-    for build in _builds(asked, freed, names):
+    for build in _builds(asked, freed, names, confirmed):
         stack = make_stack(freed, build, (), ())
         changes: dict[str, str] = {}
         for lever in group:
             changes |= lever.settled(asked.request, stack)
         if "release" in names and "build" not in names and build.tag != "cpu" and not build.default:
             changes["variant"] = build.tag
-        proved = _prove(asked, changes)
+        proved = _prove(asked, changes, confirmed)
         if proved is not None:
             yield Remedy(text=_text(asked, proved, names), commands=(proved.command,), changes=changes)
 
 
-def _builds(asked: Asked, freed: Asked, names: Sequence[str]) -> Iterator[Variant]:
+def _builds(asked: Asked, freed: Asked, names: Sequence[str], confirmed: Confirm) -> Iterator[Variant]:
     """The builds to propose: the nearest release and the newest where the release is free, else all that fit in one release."""
     if "release" in names:
-        nearest = best_build(freed, releases=_by_distance(asked, freed))
-        newest = best_build(freed)
+        nearest = best_build(freed, confirmed=confirmed, releases=_by_distance(asked, freed))
+        newest = best_build(freed, confirmed=confirmed)
         yield from (build for build in dict.fromkeys((nearest, newest)) if build is not None)
         return
-    best = best_build(freed)
+    best = best_build(freed, confirmed=confirmed)
     if best is None:
         return
     yield best
@@ -127,8 +146,8 @@ def _by_distance(asked: Asked, freed: Asked) -> list[Release]:
     return sorted(order, key=lambda row: row.version.minor != wanted.minor)  # a release that never was: its own line first
 
 
-def _prove(asked: Asked, changes: dict[str, str]) -> Stack | None:
-    return decide(apply_changes(asked.request, changes), asked.matrix, remedies=False).stack
+def _prove(asked: Asked, changes: dict[str, str], confirmed: Confirm) -> Stack | None:
+    return decide(apply_changes(asked.request, changes), asked.matrix, confirmed=confirmed, remedies=False).stack
 
 
 def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:

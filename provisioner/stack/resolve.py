@@ -60,13 +60,28 @@ def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None
     parts = judge_parts(asked)
     if asked.wants.framework is None:
         return _parts_only(asked, parts, remedies=remedies)
+    denied: list[Variant] = []
     if not parts.refusals:
-        build = best_build(asked, confirmed=confirmed)
+        build = best_build(asked, confirmed=_noting(denied, confirmed))
         if build is not None:
             return _kept(asked, build, parts)
     from provisioner.stack.explain import refusals_of
 
-    return _refused(asked, refusals_of(asked, parts), remedies=remedies)
+    return _refused(asked, refusals_of(asked, parts, denied), remedies=remedies, denied=denied)
+
+
+def _noting(denied: list[Variant], confirmed: Confirm | None) -> Confirm | None:
+    """`confirmed`, with the builds that an index does not have noted in `denied`."""
+    if confirmed is None:
+        return None
+
+    def confirm(build: Variant) -> bool | None:
+        answer = confirmed(build)
+        if answer is False:
+            denied.append(build)
+        return answer
+
+    return confirm
 
 
 @value
@@ -215,10 +230,10 @@ def _no_cuda(asked: Asked) -> Refusal:
     return Refusal(rule="cuda-known", finding="no-such-cuda", fact=f"there is no CUDA toolkit {cuda}")
 
 
-def _refused(asked: Asked, refusals: Sequence[Refusal], *, remedies: bool) -> Decision:
+def _refused(asked: Asked, refusals: Sequence[Refusal], *, remedies: bool, denied: Sequence[Variant] = ()) -> Decision:
     verdict: Literal["conflict", "unknown"] = "conflict" if any(item.certain for item in refusals) else "unknown"
     if remedies and refusals:
         from provisioner.stack.remedies import with_remedies
 
-        refusals = with_remedies(asked, refusals)
+        refusals = with_remedies(asked, refusals, denied)
     return Decision(verdict=verdict, refusals=tuple(refusals))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
-from provisioner.stack.catalogue import choose_base, glibc_fits, python_of
+from provisioner.stack.bases import choose_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
@@ -240,9 +240,9 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
     if base is None:
         return
     fact = f"{base.image().reference} has Python {python}"
-    if python_of(asked, base.row) is None:
+    if base.python is None:
         yield Note(rule="has-image", finding="image-python-not-known", fact=f"whether the image has Python {python} is not known")
-    elif glibc_fits(asked, base.row, build):
+    elif base.takes(build):
         fact += " and a C library that is new enough"
     if base.row.maintained is False:
         yield Note(

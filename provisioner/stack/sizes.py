@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from provisioner.stack.lock import Size
+from provisioner.stack.rows import key_of
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Version
 
@@ -18,6 +20,12 @@ def predict_size(matrix: Matrix, build: Variant, python: str) -> Size | None:
 
     None where nothing comparable was measured: a CPU build, another platform.
     """
+    return _predicted(matrix, key_of("variants", build), python)
+
+
+@functools.lru_cache(maxsize=256)
+def _predicted(matrix: Matrix, key: str, python: str) -> Size | None:
+    build = matrix.row("variants", key)
     found: list[tuple[tuple[bool, int, bool], Closure, bool]] = []
     order = {row.version: at for at, row in enumerate(sorted(matrix.releases_of(build.framework), key=lambda row: row.version))}
     for closure in matrix.closures:
