@@ -179,6 +179,8 @@ class Decoder:
             for choice in choices:
                 if node.value == str(choice):
                     return choice
+            if where == "format" and node.value.isdigit():
+                return self.note(node, f"made by a newer provisioner (format {node.value}, this one reads {choices[-1]}): update it")
         return self.note(node, f"{where} must be one of {', '.join(map(str, choices))}")
 
     def _record(self, node: yaml.Node, wanted: type[Any], where: str) -> Any:  # noqa: ANN401 - see read
