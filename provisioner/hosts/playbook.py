@@ -99,7 +99,10 @@ class Service:
 
 @value
 class Variant:
-    """One way to do a step, for the hosts on which `for` holds. Exactly one action; `restore` only in `undo`."""
+    """One way to do a step, for the hosts on which `for` holds. Exactly one action.
+
+    `restore` is for `undo`: files are put back as they were; a `service` beside it then learns of that.
+    """
 
     for_: Mapping[str, Condition] = field(default_factory=dict)
     run: Argv = ()
@@ -112,7 +115,7 @@ class Variant:
     def __post_init__(self) -> None:
         """ValueError with what is wrong."""
         check_keys(self.for_)
-        actions = [self.run, self.write, self.packages, self.service, self.reboot, self.restore]
+        actions = [self.run, self.write, self.packages, self.restore or self.service, self.reboot]
         if sum(map(bool, actions)) != 1:
             raise ValueError("one action, and only one: run, write, packages, service or reboot")
         _check_argv(self.run, "run")
