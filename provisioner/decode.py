@@ -180,7 +180,8 @@ class Decoder:
                 if node.value == str(choice):
                     return choice
             if where == "format" and node.value.isdigit():
-                return self.note(node, f"made by a newer provisioner (format {node.value}, this one reads {choices[-1]}): update it")
+                newer = f"made by a newer provisioner (format {node.value}, this one reads {choices[-1]}): update it"
+                return self.note(node, newer)
         return self.note(node, f"{where} must be one of {', '.join(map(str, choices))}")
 
     def _record(self, node: yaml.Node, wanted: type[Any], where: str) -> Any:  # noqa: ANN401 - see read
@@ -268,7 +269,7 @@ def _name(wanted: Any) -> str:  # noqa: ANN401 - a type
 
 
 def encode(record: object) -> Any:  # noqa: ANN401 - plain data of any shape
-    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; defaults stay out but `format`."""
+    """`record` as plain data (dict, list, str, int, float, bool, None), the inverse of `decode`; defaults stay out."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         plain: dict[str, Any] = {}
         for field in dataclasses.fields(record):

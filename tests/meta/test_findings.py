@@ -16,13 +16,14 @@ def _strings() -> set[str]:
     found: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+        found |= {text for text in constants if isinstance(text, str)}
     return found
 
 
 def _made() -> set[str]:
-    """Ids in the places where a finding is made: `finding="…"`, `finding("…")`, `refuse(rule, "…")`, `_result(name, status, "…")`."""
-    found: set[str] = set()
+    """Ids in the places where a finding is made: `finding="…"`, `finding("…")`, `refuse(rule, "…")`."""
+    found: set[object] = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
