@@ -6,8 +6,6 @@ Secrets never stand in it. An address that is secret is written `{env: NAME}`; i
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import field
@@ -18,6 +16,7 @@ import yaml
 
 from provisioner.decode import Decoder, read_text
 from provisioner.errors import SiteError, UsageError
+from provisioner.files.certificates import pem_mistake
 from provisioner.values import replace, value
 from provisioner.versions import Version
 
@@ -32,9 +31,7 @@ _HTTP = re.compile(
 )
 _LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
-_PEM = re.compile(r"-----BEGIN CERTIFICATE-----\s*([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
 _LINE = re.compile("[^\x00-\x1f\x7f-\x9f]+")
-_DER_SEQUENCE = 0x30
 #: The id of the index that pip asks by itself, and what a site writes for an index that must not be asked.
 DEFAULT_INDEX = "pypi"
 NO_INDEX = "none"
@@ -225,33 +222,11 @@ def _ca_text(root: yaml.MappingNode, path: Path, decoder: Decoder) -> str | None
         except SiteError as failure:
             decoder.note(node, f"ca_bundle: {failure.problems[0]}")
             return None
-    wrong = _pem_mistake(text)
+    wrong = pem_mistake(text)
     if wrong:
         decoder.note(node, f"{key}: {wrong}")
         return None
     return text if text.endswith("\n") else text + "\n"
-
-
-def _pem_mistake(text: str) -> str | None:
-    if "PRIVATE KEY" in text:
-        return "a private key is in it; keep the certificates only"
-    certificates = _PEM.findall(text)
-    if not certificates or text.count("-----BEGIN CERTIFICATE-----") != len(certificates):
-        return "not certificates in PEM form (-----BEGIN CERTIFICATE-----)"
-    damaged = [number for number, body in enumerate(certificates, 1) if not _is_der(body)]
-    return f"certificate {damaged[0]} of {len(certificates)} is damaged" if damaged else None
-
-
-def _is_der(body: str) -> bool:
-    """Whether base64 text holds one whole DER sequence: its length says so, X.690 8.1.3."""
-    try:
-        raw = base64.b64decode("".join(body.split()), validate=True)
-    except binascii.Error:
-        return False
-    if len(raw) < 4 or raw[0] != _DER_SEQUENCE:  # noqa: PLR2004 - tag, length of the length, two bytes of it
-        return False
-    octets = raw[1] & 0x7F
-    return raw[1] > 0x80 and len(raw) == 2 + octets + int.from_bytes(raw[2 : 2 + octets], "big")  # noqa: PLR2004 - X.690 8.1.3.5
 
 
 def variable_of(address: str) -> str | None:
