@@ -11,6 +11,7 @@ import hashlib
 import ipaddress
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from provisioner.edges.index import Access, reason_of, session_with
 from provisioner.findings import Seen
@@ -88,7 +89,7 @@ def _token(session: requests.Session, challenge: str, timeout: float) -> str | N
     scheme, _, rest = challenge.partition(" ")
     fields = dict(re.findall(r'(\w+)="([^"]*)"', rest))
     realm = fields.pop("realm", "")
-    if scheme.lower() != "bearer" or not realm.startswith("https://"):
+    if scheme.lower() != "bearer" or not _is_safe(realm):
         return None
     answer = session.get(realm, params=fields, timeout=timeout)
     if not answer.ok:
@@ -97,6 +98,12 @@ def _token(session: requests.Session, challenge: str, timeout: float) -> str | N
         body = answer.json()
         return str(body.get("token") or body.get("access_token") or "") or None
     return None
+
+
+def _is_safe(realm: str) -> bool:
+    """Whether a token may be asked for there: over TLS, or on this machine."""
+    parts = urlsplit(realm)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.netloc))
 
 
 def split(reference: str) -> tuple[str, str, str]:
