@@ -39,9 +39,9 @@ def with_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
 
 
 def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Variant] = ()) -> tuple[Remedy, ...]:
-    """The changes that help, the cheapest first; none where the request goes beyond the data, but for newer data."""
-    if not all(item.certain for item in refusals):
-        return _newer_data(asked)
+    """The changes that help, the cheapest first; where the request goes beyond the data, newer data do."""
+    if not any(item.certain for item in refusals):
+        return (*remedies_for_parts(asked, refusals), *_newer_data(asked))
     found: list[Remedy] = []
     for remedy in itertools.chain(
         remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)

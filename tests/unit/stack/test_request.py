@@ -1,0 +1,119 @@
+"""Facts of hosts become requests; words of a request become rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from provisioner.errors import HostError
+from provisioner.facts import DriverFact, GpuFact, HostFacts, SystemFact
+from provisioner.findings import Seen
+from provisioner.stack.request import PoolMember, Request, request_of_facts
+from provisioner.stack.wants import parse_requirement
+from provisioner.versions import Version
+from tests.unit.stack import small
+
+MATRIX = small.matrix()
+
+
+def unseen() -> Any:  # noqa: ANN401 - Seen of any type
+    return Seen.unseen("not asked")
+
+
+def host(name: str = "gpu01", **facts: Any) -> HostFacts:  # noqa: ANN401 - fields of HostFacts
+    fields: dict[str, Any] = {field: unseen() for field in HostFacts.__dataclass_fields__ if field not in {"host", "steps"}}
+    return HostFacts(**{"host": name, **fields, **facts})
+
+
+def gpus(*names: str, capability: str | None = None) -> Seen[tuple[GpuFact, ...]]:
+    return Seen(tuple(GpuFact(index=at, name=name, capability=capability) for at, name in enumerate(names)))
+
+
+LOADED = Seen(DriverFact(version="550.20", flavour="open"))
+
+
+def test_a_host_fills_what_is_free() -> None:
+    seen = host(
+        gpus=gpus("Beta B9", "Beta B9"),
+        driver=LOADED,
+        machine=Seen("aarch64"),
+        system=Seen(SystemFact(id="debian", version="12", name="Debian")),
+    )
+    request = request_of_facts((seen,), MATRIX, Request(packages=("frame",)))
+    assert request == Request(
+        packages=("frame",), gpus=("Beta B9",), driver="550.20", kernel_modules="open", os="debian12", platform="linux/arm64"
+    )
+
+
+def test_what_was_asked_stays() -> None:
+    seen = host(gpus=gpus("Beta B9"), driver=LOADED)
+    base = Request(gpus=("alpha a7",), driver="upgrade", os="ubuntu1")
+    assert request_of_facts((seen,), MATRIX, base) == base
+    upgrade = request_of_facts((seen,), MATRIX, Request(driver="upgrade"))
+    assert (upgrade.gpus, upgrade.driver, upgrade.kernel_modules) == (("Beta B9",), "upgrade", None)
+
+
+def test_no_gpu_is_a_cpu_request_and_an_unseen_one_is_not() -> None:
+    assert request_of_facts((host(gpus=gpus(), pci=Seen(())),), MATRIX, Request()).gpus == ("none",)
+    with pytest.raises(HostError, match="gpu01: its GPUs could not be seen: permission denied"):
+        request_of_facts((host(gpus=Seen.unseen("permission denied")),), MATRIX, Request())
+    with pytest.raises(HostError, match="10de:2330"):
+        request_of_facts((host(gpus=gpus(), pci=Seen(("10de:2330",))),), MATRIX, Request())
+
+
+def test_a_host_without_a_driver_leaves_it_free() -> None:
+    seen = host(gpus=gpus("Beta B9"), driver=Seen(None))
+    assert request_of_facts((seen,), MATRIX, Request()).driver == "any"
+
+
+def test_a_product_that_is_not_known_is_its_capability() -> None:
+    seen = host(gpus=gpus("NVIDIA Next", capability="9.0"), driver=LOADED)
+    assert request_of_facts((seen,), MATRIX, Request()).gpus == ("9.0",)
+    unknown = host(gpus=gpus("NVIDIA Next"), driver=LOADED)
+    assert request_of_facts((unknown,), MATRIX, Request()).gpus == ("NVIDIA Next",)
+
+
+def test_different_hosts_make_a_pool() -> None:
+    seen = (
+        host("a1", gpus=gpus("Beta B9"), driver=LOADED),
+        host("a2", gpus=gpus("Beta B9"), driver=LOADED),
+        host("b1", gpus=gpus("Gamma C12"), driver=Seen(DriverFact(version="600.20", flavour="open"))),
+    )
+    request = request_of_facts(seen, MATRIX, Request())
+    assert request.pool == (
+        PoolMember(name="Beta B9", gpu="Beta B9", driver="550.20", hosts="a1,a2", count=2),
+        PoolMember(name="Gamma C12", gpu="Gamma C12", driver="600.20", hosts="b1", count=1),
+    )
+    assert request.gpus == ()
+    with pytest.raises(HostError, match="c1: has no GPU"):
+        request_of_facts((*seen, host("c1", gpus=gpus(), pci=Seen(()))), MATRIX, Request())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "takes", "local"),
+    [
+        ("Frame_Vision >= 0.2, < 0.3", "frame-vision", "0.2.5", None),
+        ("frame[extra]==2.0", "frame", "2.0.0", None),
+        ("frame==2.0.0+CU126", "frame", "2.0.0", "cu126"),
+        ("frame===2.0.0", "frame", "2.0.0", None),
+        ("frame==2.*", "frame", "2.9.9", None),
+        ("frame==2.9.*", "frame", "2.9.1", None),
+        ("frame~=2.9.0", "frame", "2.9.4", None),
+        ("frame!=2.0", "frame", "2.1", None),
+    ],
+)
+def test_requirements_as_pip_writes_them(text: str, name: str, takes: str, local: str | None) -> None:
+    item = parse_requirement(text)
+    assert (item.name, item.local) == (name, local)
+    assert item.bounds is not None
+    assert Version(takes) in item.bounds
+
+
+def test_a_range_with_a_star_ends_where_it_says() -> None:
+    bounds = parse_requirement("frame==2.9.*").bounds
+    assert bounds is not None
+    assert Version("2.10.0") not in bounds
+    major = parse_requirement("frame==2.*").bounds
+    assert major is not None
+    assert Version("3.0") not in major
