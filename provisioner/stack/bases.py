@@ -16,6 +16,8 @@ from provisioner.values import value
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from provisioner.stack.asked import Asked
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.rows import Platform, Variant
@@ -97,6 +99,12 @@ def choose_base(asked: Asked, build: Variant, python: str, *, forward: bool) -> 
         if _cuda_fits(base.row, build) and base.takes(build) is not False:
             return base
     return None
+
+
+def has_base(asked: Asked, pythons: Iterable[str]) -> bool:
+    """Whether the catalogue knows any slim image at all with one of these Pythons for the platform."""
+    shelf = _shelf(asked.matrix, SLIM, asked.request.platform)
+    return any(python in shelf for python in pythons)
 
 
 def choose_build_base(asked: Asked, build: Variant, base: Base) -> Base | None:

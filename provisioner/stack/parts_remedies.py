@@ -49,7 +49,9 @@ def _gpu_names(asked: Asked) -> Iterator[Proposal]:
 
     words = list(asked.request.gpus)
     for at, word in enumerate(words):
-        for gpu in match_gpus(word, asked.matrix):
+        found = match_gpus(word, asked.matrix)
+        kinds = {(gpu.capability, gpu.open_modules, gpu.last_driver): gpu for gpu in reversed(found)}
+        for gpu in dict.fromkeys((*reversed(kinds.values()), *found)):  # one of each kind first
             names = [*words[:at], gpu.name, *words[at + 1 :]]
             yield {"gpus": ", ".join(names)}, f"say which GPU it is: {gpu.name} ({gpu.capability.sm})"
 

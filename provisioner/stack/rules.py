@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
-from provisioner.stack.bases import choose_base
+from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
@@ -234,7 +234,8 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
         wanted = f"Python {asked.python}" if asked.python else "any of its Pythons"
         where = f" on {asked.image_system.name}" if asked.image_system else ""
         fact = f"the catalogue has no base image{where} for {named(build)} with {wanted} on {asked.request.platform}"
-        yield Refusal(rule="has-image", finding="no-image", fact=fact)
+        known = has_base(asked, (asked.python,) if asked.python else build.pythons)
+        yield Refusal(rule="has-image", finding="no-image", fact=fact, certain=known)
         return
     base = choose_base(asked, build, python, forward=mode_of(asked, build) == "forward")
     if base is None:

@@ -254,6 +254,12 @@ def test_a_free_driver_must_exist() -> None:
     assert first(ask(late, gpus=("alpha a7",))) == ("conflict", "no-driver-for-gpu-and-cuda")
 
 
+def test_an_image_that_the_catalogue_does_not_have_is_unknown_and_one_that_is_excluded_a_conflict() -> None:
+    assert first(ask(image_os="debian12", python="3.13")) == ("conflict", "no-image")
+    old = small.matrix(variants=(small.variant("2.0.0", "cu126", pythons=("3.7",)),))
+    assert first(ask(old, python="3.7")) == ("unknown", "no-image")
+
+
 def test_a_purpose_to_build_brings_the_compiler() -> None:
     stack = ask(gpus=("Gamma C12",), purpose="build").stack
     assert stack is not None
