@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 
 #: Where files are kept before a step changes them: this folder, the playbook's name, the file's path.
 BACKUPS: Final = "/var/backups/provisioner"
+# These three are sh texts without `set -e`, which a shell ignores where the result of a function is looked at.
 #: Writes standard input to $1 with the mode $2: whole or not at all, readable by nobody else before it is complete.
 WRITE: Final = (
-    'set -eu; mkdir -p -- "${1%/*}"; umask 077; rm -f -- "$1.new"; cat >"$1.new"; chmod -- "$2" "$1.new"; mv -f -- "$1.new" "$1"'
+    'umask 022 && mkdir -p -- "${1%/*}" && umask 077 && rm -f -- "$1.new" && cat >"$1.new" && '
+    'chmod -- "$2" "$1.new" && mv -f -- "$1.new" "$1"'
 )
 #: Keeps $1 as $2, or $2.absent where there is no $1. What is kept once is not kept again: it would be our own file.
 KEEP: Final = (
-    'set -eu; umask 077; if [ -e "$2" ] || [ -e "$2.absent" ]; then exit 0; fi; mkdir -p -- "${2%/*}"; '
-    'if [ -e "$1" ]; then cp -p -- "$1" "$2.new"; mv -f -- "$2.new" "$2"; else : >"$2.absent"; fi'
+    'test -e "$2" || test -e "$2.absent" || { umask 077 && mkdir -p -- "${2%/*}" && '
+    'if test -e "$1"; then cp -p -- "$1" "$2.new" && mv -f -- "$2.new" "$2"; else : >"$2.absent"; fi; }'
 )
 #: Puts $1 back as $2 keeps it.
 RESTORE: Final = (
-    'set -eu; if [ -e "$2" ]; then cp -p -- "$2" "$1"; elif [ -e "$2.absent" ]; then rm -f -- "$1"; '
+    'if test -e "$2"; then cp -p -- "$2" "$1"; elif test -e "$2.absent"; then rm -f -- "$1"; '
     'else echo "nothing was kept of $1" >&2; exit 1; fi'
 )
 #: Whether $1 has the SHA-256 $2 and the mode $3.
 SAME: Final = 'test "$(sha256sum <"$1")" = "$2  -" && test "$(stat -c %a -- "$1")" = "$3"'
-#: apt without questions: it waits for another apt, keeps changed configuration files, and goes back to an older version when named.
+#: apt without questions: waits for another apt, keeps changed configuration files, goes back to an older version that is named.
 _APT_INSTALL: Final = (
     *("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_MODE=l", "apt-get", "install", "--yes", "--no-install-recommends"),
     *("--allow-downgrades", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-confold"),

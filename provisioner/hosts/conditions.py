@@ -117,7 +117,7 @@ HOST_FACTS: Final[Mapping[str, HostFact]] = {
         read=lambda facts: _engine(facts, lambda engine: engine.version, NONE),
         called="container engine",
         remedy="install Docker Engine first (docs.docker.com/engine/install) and start it; `docker version` must name a server",
-        ask="docker version --format '{{.Server.Version}}' 2>/dev/null || echo none",
+        ask="docker version --format '{{.Server.Version}}' 2>/dev/null | grep . || echo none",
     ),
     "rootless": HostFact(
         read=lambda facts: _engine(facts, lambda engine: _truth(engine.rootless), "false"),

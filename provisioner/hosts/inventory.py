@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal
 
-import yaml
-
 from provisioner.commands import Address
 from provisioner.decode import read_text
 from provisioner.errors import InventoryError, UsageError
@@ -19,6 +17,8 @@ from provisioner.values import value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    import yaml
 
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")

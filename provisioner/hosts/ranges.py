@@ -11,7 +11,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 #: More hosts than any inventory has; a wrong range must not eat the memory.
 MOST: Final = 100_000
 _BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
-_PART: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_PART: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def expand_range(text: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 import yaml
@@ -25,8 +26,13 @@ class Reading:
         self._error = error
         self.root = self._decoder.compose(text)
         for key, node in pairs(self.root):
-            if key == "format" and isinstance(node, yaml.ScalarNode) and node.value.isdigit() and int(node.value) > 1:
-                self.note(node, f"made by a newer provisioner (format {node.value[:9]}; this one reads format 1)")
+            if (
+                key == "format"
+                and isinstance(node, yaml.ScalarNode)
+                and re.fullmatch(r"[0-9]{1,9}", node.value)
+                and int(node.value) > 1
+            ):
+                self.note(node, f"made by a newer provisioner (format {node.value}; this one reads format 1)")
                 self.finish()
 
     def read(self, wanted: type[T]) -> T | None:
