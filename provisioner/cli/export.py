@@ -23,15 +23,21 @@ if TYPE_CHECKING:
 @click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: proxies.")
 @click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Write it there instead of to standard output.")
 @options.common
-def command(form: str, os_id: str, common: Common, **given: object) -> int:
+def command(  # noqa: PLR0913 - one argument an option
+    form: str,
+    os_id: str,
+    playbook: tuple[str, ...],
+    goal: tuple[str, ...],
+    site: Path | None,
+    output: Path | None,
+    common: Common,
+) -> int:
     """Export a playbook as one shell script, with --dry-run in it, that does the same steps with the same checks."""
     from provisioner.flows.output import write_file
     from provisioner.flows.planning import export_script
     from provisioner.report.answer import Answer
 
-    site = given["site"]
-    text = export_script(given["playbook"], given["goal"], os_id, site)
-    output: Path | None = given["output"]  # type: ignore[assignment]  # click's Path option
+    text = export_script(playbook, goal, os_id, site)
     if output is None:
         return console.emit(Answer(verdict="ok", fields={"form": form, "script": text}), text, as_json=common.json)
     write_file(output, text, force=common.force, mode=0o755)

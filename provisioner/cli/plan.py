@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from provisioner.cli.options import Common
     from provisioner.flows.fleet import Host
+    from provisioner.hosts.plan import Plan
     from provisioner.report.answer import Answer
 
 
@@ -29,7 +30,7 @@ def command(hosts: tuple[str, ...], playbook: tuple[str, ...], goal: tuple[str, 
     from provisioner.hosts.plan import plan_text
 
     wanted = Plans(playbooks=playbook, goals=goal)
-    made: dict[str, object] = {}
+    made: dict[str, tuple[Plan, ...]] = {}
 
     def one(host: Host) -> Answer:
         plans = plan_host(host, wanted)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provisioner.cli.options import Common
+    from provisioner.facts import HostFacts
     from provisioner.flows.fleet import Host
     from provisioner.report.answer import Answer
 
@@ -27,7 +28,7 @@ def command(hosts: tuple[str, ...], output: Path | None, record: Path | None, co
     from provisioner.flows.output import write_file
     from provisioner.flows.probing import facts_answer, probe_host, rows_text
 
-    seen: dict[str, object] = {}
+    seen: dict[str, HostFacts] = {}
 
     def one(host: Host) -> Answer:
         facts = probe_host(host, record / host.name.replace("/", "_") if record else None)

@@ -259,6 +259,12 @@ def unencrypted_host(address: str) -> str | None:
     return match["netloc"] if match and match["scheme"] == "http" and match["host"] not in _LOOPBACK else None
 
 
+def is_loopback(address: str) -> bool:
+    """Whether an address is on the machine that uses it."""
+    match = _HTTP.fullmatch(address)
+    return match is not None and (match["host"] in _LOOPBACK or match["host"].startswith("127."))
+
+
 def index_address(site: Site, index: str, default: str | None) -> str | None:
     """Where the index `index` is: as the site maps it (exactly, else by `group/*`), else `default`, which the matrix says.
 

@@ -61,22 +61,17 @@ def goal_for(playbook: Playbook, wanted: Plans) -> Mapping[str, str]:
 
 def plan_answer(plans: Sequence[Plan]) -> Answer:
     """Plans as an answer: steps left are exit 0, a refusal is 7."""
-    from provisioner.knowledge.registry import finding
+    from provisioner.hosts.plan import plan_fields
 
-    refused = [finding("plan-refused", refusal.message) for plan in plans for refusal in plan.refusals]
-    first = plans[0]
-    fields = {
-        "steps": [_step(step) for plan in plans for step in plan.steps],
-        "refusals": [refusal for plan in plans for refusal in plan.refusals],
-        "plan": first.hash if len(plans) == 1 else [plan.hash for plan in plans],
-        "plans": plans,
-    }
-    return Answer(verdict="fault" if refused else "ok", findings=tuple(refused), fields=fields)
+    refused = tuple(refusal for plan in plans for refusal in plan.refusals)
+    fields = [plan_fields(plan) for plan in plans]
+    whole = fields[0] if len(fields) == 1 else {"steps": [step for each in fields for step in _steps(each)]}
+    return Answer(verdict="fault" if refused else "ok", findings=refused, fields={**whole, "plans": plans})
 
 
-def _step(step: object) -> dict[str, object]:
-    whole = plain(step)
-    return {key: whole[key] for key in ("id", "why", "action", "restarts", "reboot", "way_back")}
+def _steps(fields: Mapping[str, object]) -> list[object]:
+    steps = fields["steps"]
+    return steps if isinstance(steps, list) else []
 
 
 def plans_json(plans: Mapping[str, Sequence[Plan]]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import provisioner
 from provisioner.engines import Network
 from provisioner.errors import LockError
+from provisioner.files.site import is_loopback
 from provisioner.report.answer import Answer, plain
 from provisioner.values import replace, value
 
@@ -69,8 +70,14 @@ def build_on(
     with contextlib.ExitStack() as stack:
         stack.callback(engine.close)
         secrets = _secret_files(runner, lock, site, proof, stack)
-        options = BuildOptions(secrets=secrets, push=proof.push, network=proof.network)
+        options = BuildOptions(secrets=secrets, push=proof.push, network=proof.network or _needed_network(site))
         return build(context, engine, tag, options, folders=folders, tell=tell)
+
+
+def _needed_network(site: Site) -> Network | None:
+    """The host's own network where the site has an address on loopback, which no other reaches; else the engine's choice."""
+    addresses = (*site.indexes.values(), *site.wheels, *filter(None, (site.proxies.http, site.proxies.https)))
+    return "host" if any(is_loopback(address) for address in addresses) else None
 
 
 def _secret_files(runner: Runner, lock: Lock | None, site: Site, proof: Proof, stack: contextlib.ExitStack) -> dict[str, str]:

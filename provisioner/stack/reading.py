@@ -199,7 +199,6 @@ def _no_release(wants: Wants, known: Sequence[Release], matrix: Matrix) -> Refus
     below = [bound for sign, bound in bounds if sign in {"==", "<=", "<", "~="} and bound <= oldest]
     if above:
         fact = f"{text}: the data of {matrix.collected} end with {name} {newest}; a newer release may exist"
-        fact += f". Get newer data with: provisioner matrix refresh {name}"
         return Refusal(rule="release-known", finding="release-newer-than-data", fact=fact, certain=False)
     if below:
         fact = f"{text}: the data of {matrix.collected} begin with {name} {oldest}; what came before is not in them"

@@ -54,11 +54,8 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
 
 
 def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
-    framework = asked.wants.framework
-    if framework is None:
-        return (Remedy(text=f"get newer data; these are of {asked.matrix.collected}"),)
-    command = f"provisioner matrix refresh {framework.id}"
-    return (Remedy(text=f"get newer data, these are of {asked.matrix.collected}: {command}", commands=(command,)),)
+    text = f"get newer data, these are of {asked.matrix.collected}: update gpu-provisioner, or name the missing rows with --matrix FILE"
+    return (Remedy(text=text, commands=("pip install --upgrade gpu-provisioner",)),)
 
 
 def _from_levers(asked: Asked, confirmed: Confirm) -> Iterator[Remedy]:

@@ -23,7 +23,7 @@ def _strings() -> set[str]:
 
 def _made() -> set[str]:
     """Ids in the places where a finding is made: `finding="…"`, `finding("…")`, `refuse(rule, "…")`."""
-    found: set[object] = set()
+    found: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):

@@ -83,7 +83,7 @@ def test_what_is_newer_than_the_data_is_unknown() -> None:
     ):
         assert decision.verdict == "unknown"
         assert MATRIX.collected in decision.refusals[0].fact
-        assert decision.remedies[0].commands == ("provisioner matrix refresh torch",)
+        assert decision.remedies[0].commands == ("pip install --upgrade gpu-provisioner",)
     assert ask("torch==2.9.7", gpus=("h100",)).verdict == "conflict"
 
 
