@@ -198,7 +198,7 @@ def options(stack: Stack, glibc: tuple[int, ...] = (), *, offline: bool = False)
 def read(output: str, stack: Stack, own: Collection[str]) -> tuple[Pin, ...]:
     """The pins in a requirements.txt, each with the symbolic index that it came from by construction."""
     starts = list(_PIN.finditer(output))
-    ends = [*(start.start() for start in starts[1:]), len(output)]
+    ends = [start.start() for start in starts[1:]] + [len(output)] * bool(starts)
     return tuple(
         Pin(
             name=start[1],
