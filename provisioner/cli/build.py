@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("folder", type=options.FILE, metavar="DIR")
 @options.proof
 @click.option("--push", is_flag=True, help="Push the image to its registry afterwards.")
-@click.option("--secret", multiple=True, metavar="ID=FILE", help="A secret of the build, in a file on the engine's host.")
+@click.option("--secret", multiple=True, metavar="ID=FILE", help="A secret of the build, in a file on this machine.")
 @click.option("--network", type=click.Choice(["none", "host"]), help="The network of RUN steps; the engine's own when left out.")
 @click.option("--site", type=options.FILE, metavar="FILE", help="The site.yaml that the tree was rendered with.")
 @options.common

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -67,9 +66,8 @@ def build_on(
         raise UsageError("the folder has no stack.lock.yaml, so the image has no name", hint="name it: --tag REF")
     folders = {name: FilePath(place) for name, place in context_folders(lock, site)} if lock else {}
     engine = engine_on(runner, proof.program)
-    with contextlib.ExitStack() as stack:
-        stack.callback(engine.close)
-        secrets = _secret_files(runner, lock, site, proof, stack)
+    with contextlib.closing(engine):
+        secrets = _secrets(lock, site, proof)
         options = BuildOptions(secrets=secrets, push=proof.push, network=proof.network or _needed_network(site))
         return build(context, engine, tag, options, folders=folders, tell=tell)
 
@@ -80,31 +78,32 @@ def _needed_network(site: Site) -> Network | None:
     return "host" if any(is_loopback(address) for address in addresses) else None
 
 
-def _secret_files(runner: Runner, lock: Lock | None, site: Site, proof: Proof, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Each secret of the build as a file on the engine's host: those that were named, and the site's variables on this machine.
+def _secrets(lock: Lock | None, site: Site, proof: Proof) -> dict[str, str]:
+    """The content of each secret of the build: from the file that was named on this machine, else from the variable of its name.
 
-    A variable of this machine is not carried to another: there the secret must lie in a file, and that is said.
+    They travel to the engine's host with the context and are written nowhere.
     """
     from provisioner.errors import UsageError
     from provisioner.files.packages import build_secrets
 
-    given = dict(proof.secrets)
+    given = {name: _secret_text(name, FilePath(path)) for name, path in proof.secrets}
     for name in build_secrets(lock, site) if lock else ():
-        if name in given:
-            continue
-        text = os.environ.get(name, "")
-        if runner.host != "local":
-            hint = f"put it into a file there that only you can read, and name it: --secret {name}=FILE"
-            raise UsageError(f"{runner.host}: the build needs the secret {name}, which is not sent over", hint=hint)
-        if not text:
+        if name not in given and not os.environ.get(name):
             hint = f"set the variable {name}, or name a file: --secret {name}=FILE"
             raise UsageError(f"the build needs the secret {name}, and neither a file nor a variable holds it", hint=hint)
-        folder = FilePath(stack.enter_context(tempfile.TemporaryDirectory(prefix="provisioner-")))
-        path = folder / name
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-        given[name] = str(path)
+        given.setdefault(name, os.environ.get(name, ""))
     return given
+
+
+def _secret_text(name: str, path: FilePath) -> str:
+    from provisioner.errors import UsageError
+
+    try:
+        return path.expanduser().read_text(encoding="utf-8")
+    except OSError as failure:
+        raise UsageError(f"the secret {name}: {path} cannot be read: {(failure.strerror or str(failure)).lower()}") from failure
+    except UnicodeDecodeError as failure:
+        raise UsageError(f"the secret {name}: {path} is not UTF-8 text") from failure
 
 
 def prove_on(
