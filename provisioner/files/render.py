@@ -87,6 +87,14 @@ def _requirements(lock: Lock, sha256: str) -> dict[str, TreeFile]:
 
 def _smoke_files(lock: Lock, rows: Catalogue) -> dict[str, TreeFile]:
     """The smoke script, and beside it what it must find; it reads that file when nothing else is said."""
+    return {
+        "provisioner/smoke.py": script(_template(f"smoke/{rows.framework.smoke}")),
+        "provisioner/expect.json": TreeFile(text=expected_text(lock)),
+    }
+
+
+def expected_text(lock: Lock) -> str:
+    """What the smoke script must find in an environment of this lock, as JSON."""
     stack = lock.stack
     expected = {
         "framework": stack.framework,
@@ -97,10 +105,7 @@ def _smoke_files(lock: Lock, rows: Catalogue) -> dict[str, TreeFile]:
         "sass": [target.sm for target in stack.sass],
         "gpus": has_gpus(stack),
     }
-    return {
-        "provisioner/smoke.py": script(_template(f"smoke/{rows.framework.smoke}")),
-        "provisioner/expect.json": TreeFile(text=json.dumps(expected, indent=1) + "\n"),
-    }
+    return json.dumps(expected, indent=1) + "\n"
 
 
 def _header(lock: Lock, template: str, sha256: str) -> str:

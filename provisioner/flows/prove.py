@@ -118,16 +118,14 @@ def prove_on(
     """Run the smoke test in a container of `image` on one host. An image without a lock is told nothing of what to expect."""
     from provisioner.edges.engine import engine_on
     from provisioner.engines import RunOptions
+    from provisioner.files.render import expected_text
     from provisioner.proof.smoke import Foreign, gpu_access, launch_for, smoke, smoke_script
 
-    engine = engine_on(runner, proof.program)
-    try:
-        launch = launch_for(lock, facts) if lock else RunOptions(gpus=gpu_access(facts))
-        launch = replace(launch, user=proof.user)
-        foreign = None if lock else Foreign(script=smoke_script("torch"))
+    launch = launch_for(lock, facts) if lock else RunOptions(gpus=gpu_access(facts))
+    launch = replace(launch, user=proof.user)
+    foreign = Foreign(script=smoke_script("torch.py"), expected=expected_text(lock) if lock else "{}")
+    with contextlib.closing(engine_on(runner, proof.program)) as engine:
         return smoke(image, engine, launch, lock, level=proof.level, foreign=foreign, tell=tell)
-    finally:
-        engine.close()
 
 
 def checks_answer(checks: Sequence[CheckResult]) -> Answer:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MARK = "PROVISIONER-SMOKE "
 #: Where our images carry the script.
 SCRIPT = "/opt/provisioner/smoke.py"
+#: The label by which an image of ours is known, and with it that it carries the script.
+LABEL = "io.gpu-provisioner.lock-sha256"
 #: The last level that needs no GPU.
 BUILD_LEVEL = 2
 _TEXT = 2000  # characters of one message or piece of evidence; a container can print anything
@@ -115,9 +117,11 @@ def smoke(
 ) -> tuple[CheckResult, ...]:
     """Run the smoke test in a container of `image`; the results, at least one.
 
-    `level` is the highest level to run, None for all. `foreign` is given for an image that does not carry our script. EngineError
-    and HostError are raised when there is no engine, no image or no connection.
+    `level` is the highest level to run, None for all. `foreign` is what an image is given that does not carry our script.
+    EngineError and HostError are raised when there is no engine, no image or no connection.
     """
+    if foreign is not None and (facts := engine.inspect(image)) is not None and LABEL in facts.labels:
+        foreign = None
     without = lock is not None and lock.stack.cuda is not None and launch.gpus == "none"
     if without:
         level = BUILD_LEVEL if level is None else min(level, BUILD_LEVEL)
@@ -146,8 +150,8 @@ class Foreign:
 
 
 def smoke_script(name: str) -> bytes:
-    """The shipped smoke script of a framework; `name` is the row's `smoke`, such as torch."""
-    return resource("templates", "smoke", f"{name}.py").read_bytes()
+    """The shipped smoke script of a framework; `name` is the row's `smoke`, such as torch.py."""
+    return resource("templates", "smoke", name).read_bytes()
 
 
 def launch_for(lock: Lock, facts: HostFacts | None = None) -> RunOptions:

@@ -11,6 +11,8 @@ from provisioner.stack.lock import Lock, Pin, Pins, Stack
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from provisioner.engines import Tell
 
 
@@ -43,9 +45,15 @@ class FakeEngine:
 
     host = "gpu01"
 
-    def __init__(self, answer: Completed | Exception | None = None, images: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        answer: Completed | Exception | None = None,
+        images: tuple[str, ...] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         self.answer = answer or Completed(exit=0)
         self.images = set(images)
+        self.labels = labels or {}
         self.asked: list[tuple[object, ...]] = []
         self.options = RunOptions()
 
@@ -61,7 +69,7 @@ class FakeEngine:
         return self.answer
 
     def inspect(self, image: str) -> ImageFacts | None:
-        return ImageFacts(id="sha256:1") if image in self.images else None
+        return ImageFacts(id="sha256:1", labels=self.labels) if image in self.images else None
 
     def pull(self, reference: str, *, tell: Tell | None = None) -> ImageFacts:
         self.asked.append(("pull", reference, tell is not None))

@@ -11,7 +11,7 @@ from provisioner.engines import RunOptions
 from provisioner.errors import CommandTimedOut, EngineError
 from provisioner.facts import EngineFact, GpuFact, HostFacts
 from provisioner.findings import Seen
-from provisioner.proof.smoke import MARK, Foreign, gpu_access, judge, launch_for, smoke, smoke_script
+from provisioner.proof.smoke import LABEL, MARK, Foreign, gpu_access, judge, launch_for, smoke, smoke_script
 from provisioner.values import replace
 from tests.unit.proof.fakes import FakeEngine, lock
 
@@ -158,6 +158,12 @@ def test_another_image_is_fed_the_script_and_what_it_must_find() -> None:
     assert (engine.options.stdin, engine.options.user) == (b"print()", "12345:0")
 
 
+def test_an_image_of_ours_is_known_by_its_label_and_keeps_its_own_script() -> None:
+    engine = FakeEngine(Completed(exit=0, stdout=line(PASSED)), images=("t:1",), labels={LABEL: "0" * 64})
+    smoke("t:1", engine, RunOptions(), foreign=Foreign(script=b"print()"))
+    assert engine.asked == [("run", "t:1", ("python3", "/opt/provisioner/smoke.py"), None)]
+
+
 def test_a_gpu_stack_without_a_gpu_is_tested_as_far_as_that_goes_and_stays_unknown() -> None:
     imported = {"name": "import", "level": 1, "status": "pass", "message": "torch 2.9.1"}
     engine = FakeEngine(Completed(exit=0, stdout=line(imported)))
@@ -209,4 +215,4 @@ def test_how_a_container_gets_the_gpus(known: HostFacts | None, access: str) -> 
 
 
 def test_the_shipped_script_is_python() -> None:
-    compile(smoke_script("torch"), "torch.py", "exec")
+    compile(smoke_script("torch.py"), "torch.py", "exec")
