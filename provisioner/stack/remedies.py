@@ -54,7 +54,7 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
 
 
 def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
-    text = f"get newer data, these are of {asked.matrix.collected}: update gpu-provisioner, or name the missing rows with --matrix FILE"
+    text = f"get newer data, these are of {asked.matrix.collected}: update the tool, or name the missing rows with --matrix FILE"
     return (Remedy(text=text, commands=("pip install --upgrade gpu-provisioner",)),)
 
 
