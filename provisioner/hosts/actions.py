@@ -6,8 +6,8 @@ import hashlib
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from provisioner.commands import TIMEOUTS, Command
 from provisioner.errors import UsageError
+from provisioner.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,13 +57,21 @@ _APT_REMOVE: Final = (
 PACKAGE_FAMILIES: Final = frozenset({"debian"})
 
 
-def commands_of(variant: Variant, playbook: str, family: str, fill: Fill) -> tuple[Command, ...]:
-    """The commands of a variant, all as root; UsageError where the family's packages are not known."""
+@value
+class PlannedCommand:
+    """One command of a plan, to be run as root. `stdin` is fed whole, as UTF-8."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+
+
+def commands_of(variant: Variant, playbook: str, family: str, fill: Fill) -> tuple[PlannedCommand, ...]:
+    """The commands of a variant; UsageError where the family's packages are not known."""
     if variant.run:
         return (_root(tuple(map(fill, variant.run))),)
     if variant.write:
-        content = fill(variant.write.content).encode()
-        return (_root(("sh", "-c", WRITE, "sh", variant.write.path, variant.write.mode), content),)
+        argv = ("sh", "-c", WRITE, "sh", variant.write.path, variant.write.mode)
+        return (PlannedCommand(argv=argv, stdin=fill(variant.write.content)),)
     if variant.packages:
         if family not in PACKAGE_FAMILIES:
             raise UsageError(f"how packages are installed on {family} is not known", hint="use a host of the Debian family")
@@ -73,7 +81,7 @@ def commands_of(variant: Variant, playbook: str, family: str, fill: Fill) -> tup
     return (*restored, *services) if restored or services else (_root(("systemctl", "reboot")),)
 
 
-def keeping(step: Step, playbook: str) -> tuple[Command, ...]:
+def keeping(step: Step, playbook: str) -> tuple[PlannedCommand, ...]:
     """The commands that keep the files of a step before it changes them."""
     return tuple(_root(("sh", "-c", KEEP, "sh", path, kept_as(path, playbook))) for path in dict.fromkeys(step.kept))
 
@@ -115,8 +123,8 @@ def leaves_nothing(variant: Variant) -> bool:
     return service is not None and not variant.restore and service.enabled is None and service.state in {"restarted", "reloaded"}
 
 
-def _root(argv: Argv, stdin: bytes = b"") -> Command:
-    return Command(argv=argv, stdin=stdin, timeout=TIMEOUTS["download"], as_root=True)
+def _root(argv: Argv) -> PlannedCommand:
+    return PlannedCommand(argv=argv)
 
 
 def _apt(packages: Packages, fill: Fill) -> list[Argv]:

@@ -235,7 +235,7 @@ def _proxies(proxies: Proxies | None) -> str:
     for name, address in found:
         secret = _VARIABLE.fullmatch(address)
         if secret:
-            advice = f"holds the site's {name} proxy; set it, and start with sudo --preserve-env={secret[1]}"
+            advice = f"holds the {name} proxy of the site; set it, and start with sudo --preserve-env={secret[1]}"
             lines.append(f'  export {name}_proxy="${{{secret[1]}:?{advice}}}"')
         elif _LINE.fullmatch(address):
             lines.append(f"  export {name}_proxy={_word(address)}")

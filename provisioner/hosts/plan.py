@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from provisioner.commands import Command
 from provisioner.errors import UsageError
 from provisioner.findings import Finding
-from provisioner.hosts.actions import action_text, commands_of, keeping, leaves_nothing, then_of, unless_of
+from provisioner.hosts.actions import PlannedCommand, action_text, commands_of, keeping, leaves_nothing, then_of, unless_of
 from provisioner.hosts.conditions import HOST_FACTS, host_word, judge
 from provisioner.hosts.playbook import WORD, fill
 from provisioner.hosts.refusals import held, no_way, not_met, not_root
@@ -41,8 +40,8 @@ class PlannedStep:
     id: str
     why: str
     action: str
-    keeps: tuple[Command, ...] = ()
-    commands: tuple[Command, ...] = ()
+    keeps: tuple[PlannedCommand, ...] = ()
+    commands: tuple[PlannedCommand, ...] = ()
     then: tuple[str, ...] = ()
     repeat: str
     restarts: tuple[str, ...] = ()
@@ -271,7 +270,7 @@ def _hash(
             "host": host,
             "goal": dict(sorted(goal.items())),
             "steps": [
-                [step.id, [[command.argv, command.stdin.decode()] for command in (*step.keeps, *step.commands)], step.then]
+                [step.id, [[command.argv, command.stdin] for command in (*step.keeps, *step.commands)], step.then]
                 for step in steps
             ],
             "refusals": [refusal.message for refusal in refusals],
