@@ -1,8 +1,4 @@
-"""What is known of a host: `HostFacts`, and `FACTS`, one row for each fact with its command and its pure parser.
-
-A fact is a command and a parser; the parser never sees the host. Every field is a `Seen`: a host without a driver answers None,
-a host that could not be asked is unseen with the reason.
-"""
+"""What is known of a host, as values."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from provisioner.values import value
 
 @value
 class SystemFact:
-    """/etc/os-release: `id` and `version` as they stand there (debian, 12), `os` as the matrix calls it (debian12, ubuntu22.04)."""
+    """/etc/os-release: `id` and `version` as they stand there (debian, 12); `os` is the matrix's name (debian12, ubuntu22.04)."""
 
     id: str
     version: str
@@ -31,7 +27,10 @@ class SystemFact:
 
 @value
 class GpuFact:
-    """One GPU as the driver reports it. `memory_mib` None: `[N/A]`, as on GB10. `capability` None: nvidia-smi too old to say."""
+    """One GPU as the driver reports it. `memory_mib` None: not supported, as on GB10. `capability` None: nvidia-smi did not say.
+
+    `name` ends with `...` where a table of nvidia-smi had no room for all of it. `mig` is Enabled, Disabled, or None: it cannot.
+    """
 
     index: int
     name: str
@@ -53,9 +52,10 @@ class DriverFact:
 
 @value
 class EngineFact:
-    """The container engine: client and server version, whether BuildKit's buildx is there, its runtimes and CDI folders."""
+    """The container engine: the server's version, buildx's where it is there, runtimes, CDI folders. `name`: docker or podman."""
 
     version: str
+    name: str = "docker"
     buildx: str | None = None
     runtimes: tuple[str, ...] = ()
     default_runtime: str = "runc"
