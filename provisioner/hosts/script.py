@@ -163,7 +163,7 @@ main() {
     say "" "Nothing was changed. Done already: $kept of $count steps."
     [[ $missing == no ]] || refuse "something is missing, see NOT MET above; without --dry-run nothing would be done"
   else
-    say "" "Done: $changed steps changed something, $kept were done already."
+    say "" "Done: changed by $changed of $count steps, $kept were done already."
   fi
 }
 

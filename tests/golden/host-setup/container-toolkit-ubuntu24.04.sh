@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Host set-up for ubuntu24.04: container-toolkit. Made by provisioner 0.1.0; make it again rather than edit it.
-# playbook: container-toolkit, SHA-256 024a2d4e71767ad914ccc49b13bcc847ea2e445cc36d372381624e6d0adee56e
+# playbook: container-toolkit, SHA-256 9437dd8f54fa8bde610e0c525ae882dc6f345af8b3c0186397633d105dfbcb5e
 # goal: toolkit=1.17.8 repository=https://nvidia.github.io/libnvidia-container/stable/deb
 set -euo pipefail
 export LC_ALL=C
@@ -331,7 +331,7 @@ step_cdi() {
   begin cdi \
     'Engines that name GPUs by CDI (nvidia.com/gpu=all) read this list of devices. It names the libraries of the driver that is loaded, so it is written again when it does not.' \
     'rm -f /etc/cdi/nvidia.yaml'
-  local check=(sh -c "nvidia-ctk cdi list 2>/dev/null | grep -q \"^nvidia\\.com/gpu=\" && grep -qsrF \".so.\$(cat /sys/module/nvidia/version)\" /var/run/cdi /etc/cdi")
+  local check=(sh -c "version=\$(cat /sys/module/nvidia/version) && nvidia-ctk cdi list 2>/dev/null | grep -q \"^nvidia\\.com/gpu=\" && grep -qsrF \".so.\$version\" /var/run/cdi /etc/cdi")
   if holds "${check[@]}"; then
     already
     return
@@ -384,7 +384,7 @@ main() {
     say "" "Nothing was changed. Done already: $kept of $count steps."
     [[ $missing == no ]] || refuse "something is missing, see NOT MET above; without --dry-run nothing would be done"
   else
-    say "" "Done: $changed steps changed something, $kept were done already."
+    say "" "Done: changed by $changed of $count steps, $kept were done already."
   fi
 }
 

@@ -190,12 +190,12 @@ def test_it_does_what_it_says_and_a_second_time_nothing(tmp_path: Path, monkeypa
     text = export_shell(counters(tmp_path), here(), {"t": "2.5"})
     done = run(text, tmp_path)
     assert done.returncode == 0, done
-    assert "Done: 2 steps changed something, 0 were done already." in done.stdout
+    assert "Done: changed by 2 of 2 steps, 0 were done already." in done.stdout
     assert (tmp_path / "second").read_text() == "x 2.5\n"
     assert (tmp_path / "etc/a.conf").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / f"backups/sample{tmp_path}/etc/a.conf.absent").exists()
     again = run(text, tmp_path)
-    assert "Done: 0 steps changed something, 2 were done already." in again.stdout
+    assert "Done: changed by 0 of 2 steps, 2 were done already." in again.stdout
 
 
 @needs_root
