@@ -14,6 +14,7 @@ from provisioner.hosts.actions import KEEP, RESTORE, SAME, WRITE
 from provisioner.hosts.plan import goal_of, plan, plan_fields, plan_text, step_checks
 from provisioner.hosts.playbook import Playbook, load_playbook, read_playbook
 from provisioner.values import replace
+from tests.unit.files.sample import BLACKWELL
 from tests.unit.hosts.made import host
 
 if TYPE_CHECKING:
@@ -223,6 +224,15 @@ def test_a_wrong_goal_is_refused(texts: list[str], said: str) -> None:
 def test_the_goal_is_the_defaults_and_what_was_said() -> None:
     assert goal_of(TOOLKIT)["toolkit"] == "1.20.0"
     assert goal_of(TOOLKIT, ["toolkit=1.19.1"])["toolkit"] == "1.19.1"
+
+
+def test_a_lock_is_a_goal_and_what_was_typed_goes_before_it() -> None:
+    step = "  - {id: one, why: w, unless: ['false'], do: [{run: [a]}], repeat: safe}\n"
+    driver = book(step, '{branch: "535", flavour: proprietary}')
+    locked = replace(BLACKWELL, stack=replace(BLACKWELL.stack, driver_branch="580", kernel_modules=("open",)))
+    assert goal_of(driver, lock=locked) == {"branch": "580", "flavour": "open"}
+    assert goal_of(driver, ["branch=575"], lock=locked) == {"branch": "575", "flavour": "open"}
+    assert goal_of(book(step), lock=locked) == {}  # a playbook takes the keys that it has
 
 
 def _sh(script: str, *arguments: str, stdin: str = "") -> int:
