@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,8 +278,9 @@ def _test(line: _Line) -> _Done:
         keep_validation(line.asked.to, lock, {"by": "test", "host": name, "image": image, "checks": checks})
         codes.add(answer.code)
         bad = [f"{check.name}: {check.message}" for check in checks if check.status not in {"pass", "skip"}]
-        passed = sum(check.status == "pass" for check in checks)
-        says.append(f"{name}: {passed} of {len(checks)} checks passed" + (f"; {'; '.join(bad)}" if bad else ""))
+        counts = Counter(check.status for check in checks)
+        told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        says.append(f"{name}: checks: {told}" + (f"; {'; '.join(bad)}" if bad else ""))
     code = next(code for code in HOST_EXIT_ORDER if code in codes)
     return _Done(status="failed" if code else "passed", says=tuple(says), exit=code)
 
