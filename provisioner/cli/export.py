@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: proxies.")
 @click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Write it there instead of to standard output.")
 @options.common
-def command(  # noqa: PLR0913 - one argument an option
+def command(
     form: str,
     os_id: str,
     playbook: tuple[str, ...],
