@@ -27,6 +27,8 @@ _BLOCK = re.compile(r"GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.I
 _VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
 _CAPABILITY = re.compile(r"\d{1,2}\.\d")
 _MIB = re.compile(r"(\d+)(?: MiB)?")
+#: How a name begins that stands in a line without a header; NVIDIA came before every name with R465.
+_BRANDS = ("NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "GRID ", "TITAN ", "A100-")
 _COLUMNS = {
     "index": "index",
     "name": "name",
@@ -141,7 +143,7 @@ def _bare_csv(text: str) -> list[GpuFact]:
             kind = _kind(cell)
             if kind:
                 found.setdefault(kind, cell)
-        if "name" in found and found["name"].startswith(("NVIDIA", "Tesla", "GeForce", "Quadro", "GRID", "TITAN", "A100")):
+        if "name" in found and found["name"].startswith(_BRANDS) and re.search(r"\d", found["name"]):
             gpus.append(_gpu(found, len(gpus)))
     return gpus
 
@@ -159,7 +161,8 @@ def _kind(cell: str) -> str:
 
 
 def _is_name(cell: str) -> bool:
-    return bool(re.search(r"[A-Za-z]{2}", cell)) and not cell.startswith(("[", "GPU-")) and len(cell) <= 100  # noqa: PLR2004 - no product's name is longer
+    """Whether a cell can be a product's name: words with a letter and no punctuation but that of names."""
+    return bool(re.fullmatch(r"[A-Za-z][\w +/().-]{1,99}", cell)) and not cell.startswith(("GPU-", "NVIDIA-SMI"))
 
 
 def _query(text: str) -> list[GpuFact]:
