@@ -28,6 +28,7 @@ _GLIBC, _NEWEST = (2, 17), (2, 40)
 _MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
+_EXACT = re.compile(r"[A-Za-z0-9._-]+(\[[^\]]*\])?\s*==\s*[A-Za-z0-9.]+")  # one version, without a local part
 _HASH = re.compile(r"--hash=(sha\d+:[0-9a-f]+)")
 _ADDRESS = re.compile(r"(?:https?|file)://[^\s)`'\"]+")
 
@@ -86,7 +87,7 @@ def pin(stack: Stack, companions: Collection[str], around: Around, compile_: Com
     # A folder of wheels can hold several builds of one release; an index of a variant has only its own.
     if stack.index != DEFAULT_INDEX and where.framework is None:
         exact = tuple(
-            f"{one}+{stack.variant}" if normal(name_of(one)) in own and "+" not in one else one for one in stack.packages
+            f"{one}+{stack.variant}" if normal(name_of(one)) in own and _EXACT.fullmatch(one) else one for one in stack.packages
         )
         try:
             return _checked(_compiled(exact, stack, own, where, around, compile_), stack)

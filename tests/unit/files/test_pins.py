@@ -111,6 +111,10 @@ def test_a_folder_of_wheels_must_hold_the_very_build() -> None:
     uv = Recorded(Completed(exit=0, stdout=TORCH))
     pin(stack(), (), around(indexes={"pypi": IndexAddress("none")}, wheels=(WheelPlace("/srv/wheels"),)), uv)
     assert uv.projects[0]["project"]["dependencies"] == ["torch==2.9.1+cu130"]
+    open_ended = Recorded(Completed(exit=0, stdout=TORCH))
+    cut_off = around(indexes={"pypi": IndexAddress("none")}, wheels=(WheelPlace("/srv/wheels"),))
+    pin(stack(packages=("torch>=2", "torch[opt]==2.9.1", "numpy==2.4.6")), (), cut_off, open_ended)
+    assert open_ended.projects[0]["project"]["dependencies"] == ["torch>=2", "torch[opt]==2.9.1+cu130", "numpy==2.4.6"]
     assert uv.projects[0]["tool"]["uv"] == {"find-links": ["/srv/wheels"], "no-index": True}
 
 
