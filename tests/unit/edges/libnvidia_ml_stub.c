@@ -1,5 +1,6 @@
 /* A stand-in for libnvidia-ml.so.1, of which pynvml calls what is here: one H200 in MIG mode and one GB10 without memory of its own.
-   STUB_INIT is what nvmlInit returns (9: the driver is not loaded, 18: library and module are of different versions). */
+   STUB_INIT is what nvmlInit returns (9: the driver is not loaded, 18: library and module are of different versions), STUB_COUNT how many
+   of the two there are. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int code) { (void)code; return "as the stub was told"; }
 int nvmlSystemGetDriverVersion(char *text, unsigned int size) { snprintf(text, size, "580.65.06"); return 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13000; return 0; }
-int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return 0; }
+int nvmlDeviceGetCount_v2(unsigned int *count) { char *given = getenv("STUB_COUNT"); *count = given ? (unsigned)atoi(given) : 2; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **handle) { *handle = &gpus[index]; return index < 2 ? 0 : 2; }
 int nvmlDeviceGetName(void *handle, char *text, unsigned int size) {
   snprintf(text, size, index_of(handle) ? "NVIDIA GB10" : "NVIDIA H200");
