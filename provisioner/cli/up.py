@@ -33,7 +33,7 @@ def command(request: Path | None, folder: Path, on: tuple[str, ...], common: Com
     """
     from provisioner.flows.prove import Proof
     from provisioner.flows.reporting import keep
-    from provisioner.flows.up import UpAsked, up
+    from provisioner.flows.up import Audience, UpAsked, up
     from provisioner.report.run import answer, stage_line
 
     site = given["site"]
@@ -57,9 +57,7 @@ def command(request: Path | None, folder: Path, on: tuple[str, ...], common: Com
         def ended(stage: Stage) -> None:
             said(stage_line(stage))
 
-        run = up(asked, started=started, ended=ended, tell=said if console.progress() else None)
-    for sentence in run.said:
-        console.err(sentence)
+        run = up(asked, Audience(said=said, started=started, ended=ended, tell=said if console.progress() else None))
     paths = keep(run, folder)
     return console.emit(
         answer(run), "".join(f"{path}\n" for path in (*(folder / name for name in run.files), *paths)), as_json=common.json

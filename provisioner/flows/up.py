@@ -98,32 +98,40 @@ class _Done:
     exit: int = 0
 
 
-def up(
-    asked: UpAsked, *, started: Tell | None = None, ended: Callable[[Stage], None] | None = None, tell: Tell | None = None
-) -> Run:
-    """Run every stage in order. `started` and `ended` tell of stages, `tell` of lines of output that a long one makes."""
+@value
+class Audience:
+    """Who is told while a run goes on: what must be known first, that a stage began and ended, lines that a long one makes."""
+
+    said: Tell
+    started: Tell
+    ended: Callable[[Stage], None]
+    tell: Tell | None = None
+
+
+def up(asked: UpAsked, audience: Audience) -> Run:
+    """Run every stage in order."""
     from provisioner.resources import resource
 
     matrix = matrix_with(asked.matrix)
     request = read_request(asked.request or resource(*EXAMPLE))
     reach = asked.reach
     shipped = asked.request is None and not asked.on
-    names = (f"replay:{RECORDING}",) if shipped else asked.on
-    hosts = tuple(_host(target, reach, tell) for target in targets(names, reach))
-    line = _Line(asked=asked, matrix=matrix, request=request, site=site_of(asked.site), hosts=hosts, tell=tell)
+    wanted = _shipped_recording() if shipped else targets(asked.on, reach)
+    hosts = tuple(_host(target, reach, audience.tell) for target in wanted)
+    line = _Line(asked=asked, matrix=matrix, request=request, site=site_of(asked.site), hosts=hosts, tell=audience.tell)
     run = Run(
         id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}",
         generator=f"provisioner {provisioner.__version__}",
         said=(_IS_A_RECORDING,) if shipped else (),
     )
+    for sentence in run.said:
+        audience.said(sentence)
     stages: list[Stage] = []
     try:
         for name, stage in STAGES:
-            if started:
-                started(name)
+            audience.started(name)
             stages.append(_one(name, stage, line, failed=any(done.status == "failed" for done in stages)))
-            if ended:
-                ended(stages[-1])
+            audience.ended(stages[-1])
     finally:
         for host in hosts:
             host.runner.close()
@@ -135,6 +143,12 @@ def up(
         hosts=tuple(line.reports.values()),
         files=tuple(line.tree.files) if line.tree else (),
     )
+
+
+def _shipped_recording() -> tuple[Target, ...]:
+    from provisioner.hosts.inventory import Target
+
+    return (Target(name=f"recording {RECORDING.name}", kind="replay", folder=str(RECORDING)),)
 
 
 def _host(target: Target, reach: Reach, tell: Tell | None) -> Host:
