@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _BIN: Final = Path(sys.executable).parent
-_REQUEST: Final = ("torch==2.9.1", "--gpu", "h100", "--driver", "580.95.05", "--python", "3.12")
+_REQUEST: Final = ("torch==2.9.1", "--gpu", "h100", "--driver", "550.54.14")
 _MEASURE: Final = "hpccm"
 _AIMS: Final = {"resolve": 1.5}  # beyond it, a look at what is imported is due; no test asserts a speed
 _SECONDS: Final = 120
@@ -28,7 +28,7 @@ def commands(folder: Path) -> Commands:
     """What is measured: a name, and the processes that run one after the other."""
     provisioner, lock = str(_BIN / "provisioner"), str(folder / "stack.lock.yaml")
     return {
-        _MEASURE: [[str(_BIN / "hpccm"), "--recipe", str(Path(__file__).with_name("recipe.txt"))]],
+        _MEASURE: [[str(_BIN / "hpccm"), "--recipe", str(Path(__file__).with_name("recipe.txt")), "--format", "docker"]],
         "python -c pass": [[sys.executable, "-c", "pass"]],
         "help": [[provisioner, "--help"]],
         "resolve": [[provisioner, "resolve", *_REQUEST]],
@@ -53,8 +53,8 @@ def seconds(processes: list[list[str]], folder: Path) -> float:
 def main() -> int:
     """Print one line for each command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="how often each command runs (15)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--rounds", type=int, default=15, help="how often each command runs (15, at least 10)")
+    rounds = max(10, parser.parse_args().rounds)
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as name:
         folder = Path(name)
         chosen = commands(folder)
@@ -62,10 +62,11 @@ def main() -> int:
             seconds(processes, folder)  # the first run fills caches and the disk's
         times = [{label: seconds(processes, folder) for label, processes in chosen.items()} for _ in range(rounds)]
     medians = {label: statistics.median(turn[label] for turn in times) for label in chosen}
-    print(f"{'whole process, median of ' + str(rounds):32}{'ms':>8}{'ratio to ' + _MEASURE:>18}")
+    print(f"{f'whole process, {rounds} rounds':28}{'min':>8}{'median':>8}{'max':>8} ms{'ratio to ' + _MEASURE:>18}")
     for label, median in medians.items():
+        own = [turn[label] * 1000 for turn in times]
         aim = f"   aim: {_AIMS[label]}" if label in _AIMS else ""
-        print(f"{label:32}{median * 1000:8.0f}{median / medians[_MEASURE]:18.2f}{aim}")
+        print(f"{label:28}{min(own):8.0f}{median * 1000:8.0f}{max(own):8.0f}   {median / medians[_MEASURE]:18.2f}{aim}")
     return 0
 
 
