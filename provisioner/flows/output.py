@@ -9,15 +9,10 @@ from pathlib import Path
 
 from provisioner.errors import ProvisionerError, UsageError
 
-#: What the tool's own single files begin with; anything else is the user's.
-_OURS = (
-    "format: 1\n",
-    '{"format": 1',
-    '{\n  "format": 1',
-    "# GPU environment report",
-    "#!/bin/sh\n# provisioner ",
-    "#!/usr/bin/env bash\n# provisioner ",
-)
+#: What the tool's own single files begin with, and what its scripts say in their first lines; anything else is the user's.
+_BEGINNINGS = ("format: 1\n", '{"format": 1', '{\n  "format": 1', "# GPU environment report")
+_SCRIPT = "Made by provisioner "
+_HEAD = 400  # characters
 
 
 def write_file(path: Path, text: str, *, force: bool = False, mode: int = 0o644) -> None:
@@ -49,6 +44,7 @@ def write_file(path: Path, text: str, *, force: bool = False, mode: int = 0o644)
 def _ours(path: Path) -> bool:
     try:
         with path.open(encoding="utf-8") as stream:
-            return stream.read(64).startswith(_OURS)
+            head = stream.read(_HEAD)
+            return head.startswith(_BEGINNINGS) or _SCRIPT in head
     except (OSError, UnicodeDecodeError):
         return False
