@@ -10,7 +10,7 @@ from pathlib import Path
 from provisioner.errors import ProvisionerError, UsageError
 
 #: What the tool's own single files begin with, and what its scripts say in their first lines; anything else is the user's.
-_BEGINNINGS = ("format: 1\n", '{"format": 1', '{\n  "format": 1', "# GPU environment report")
+_BEGINNINGS = ("format: 1\ngenerator: provisioner ", '{"format": 1', '{\n  "format": 1', "# GPU environment report")
 _SCRIPT = "Made by provisioner "
 _HEAD = 400  # characters
 

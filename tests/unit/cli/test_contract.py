@@ -156,6 +156,13 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, capsys: pytest.Ca
     assert output.read_bytes() == first
 
 
+def test_a_request_is_the_users_own_file_though_it_says_format_1(tmp_path: Path) -> None:
+    request = tmp_path / "request.yaml"
+    request.write_text("format: 1\ngpus: [h100]\ndriver: 550.54.14\npackages: [torch==2.9.1]\n")
+    assert run(["lock", "--request", str(request), "--offline", "-o", str(request)]) == 2
+    assert request.read_text().startswith("format: 1\ngpus")
+
+
 def test_terminal_escapes_in_names_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     run([*RESOLVE, "torch", "--gpu", "\x1b]0;owned\x07h\x1b[31mx"])
     captured = capsys.readouterr()
