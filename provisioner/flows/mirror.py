@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from provisioner.files.site import NO_INDEX
 from provisioner.findings import Remedy
-from provisioner.flows.answers import index_addresses
+from provisioner.flows.answers import index_addresses, proxies_of
 from provisioner.knowledge.registry import finding
 from provisioner.report.answer import Answer
 
@@ -62,10 +62,8 @@ def _missing(entry: Got) -> str:
 def access_of(site: Site) -> Access:
     """How this machine reaches what the site names: its certificates and its proxies."""
     from provisioner.edges.index import Access
-    from provisioner.files.site import read_address
 
-    named = {"http": site.proxies.http, "https": site.proxies.https, "no": site.proxies.no}
-    return Access(ca=site.ca_pem, proxies={scheme: read_address(text, os.environ) for scheme, text in named.items() if text})
+    return Access(ca=site.ca_pem, proxies=proxies_of(site))
 
 
 class _Source:
