@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import typing
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,6 +22,9 @@ from provisioner.findings import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+#: What JSON leaves as it is and YAML, which reads it again, refuses or folds. Such characters stand only within texts.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def facts_data(facts: HostFacts) -> dict[str, Any]:
@@ -37,7 +41,8 @@ def facts_data(facts: HostFacts) -> dict[str, Any]:
 
 def facts_json(facts: Sequence[HostFacts]) -> str:
     """The text of facts.json."""
-    return json.dumps({"format": 1, "hosts": [facts_data(host) for host in facts]}, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps({"format": 1, "hosts": [facts_data(host) for host in facts]}, ensure_ascii=False, indent=2)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def read_facts(text: str, source: str) -> tuple[HostFacts, ...]:

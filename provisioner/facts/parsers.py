@@ -127,7 +127,7 @@ def gpus(done: Completed) -> Seen[tuple[GpuFact, ...]]:
         )
     if part.get("loaded"):
         return Seen.unseen(f"{said}; {part['loaded'].splitlines()[0]} is there")
-    return Seen(()) if "smi" in part else Seen.unseen(why(done))
+    return Seen(()) if done.ok and "smi" in part else Seen.unseen(why(done))
 
 
 def pci(done: Completed) -> Seen[tuple[str, ...]]:

@@ -45,7 +45,7 @@ frame() {
   printf '\n%s %s %s %s\n' "$mark" "$@" >&2
 }
 section() {
-  name=$1 limit=$2 late=''
+  name=$1 limit=$2 state=run
   shift 2
   if [ "$tick" -ge @budget@ ]; then code=skipped; frame end "$name" skipped; return; fi
   frame begin "$name" -
@@ -57,15 +57,15 @@ section() {
     wait "$pid"
     code=$?
     if [ "$seen" = "$tick" ] || [ "$code" -le 128 ] || ! kill -0 "$pid"; then break; fi
-    over=$((tick-begun-limit))
-    case $over in
-      -*) ;;
-      0) late=late; kill -TERM "-$pid" || kill -TERM "$pid" ;;
-      1) kill -KILL "-$pid" || kill -KILL "$pid" ;;
+    if [ "$((tick-begun))" -lt "$limit" ]; then continue; fi
+    limit=$((tick-begun+1))
+    case $state in
+      run) state=term; kill -TERM "-$pid" || kill -TERM "$pid" ;;
+      term) state=killed; kill -KILL "-$pid" || kill -KILL "$pid" ;;
       *) break ;;
     esac
   done 2>/dev/null
-  code=${late:-$code}
+  if [ "$state" != run ]; then code=late; kill -KILL "-$pid" 2>/dev/null; fi
   frame end "$name" "$code"
 }
 fact() {
