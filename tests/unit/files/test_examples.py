@@ -40,6 +40,6 @@ def test_a_request_leads_to_files(name: str, gpus: bool, mirrored: bool) -> None
 
     tree = render(made, site, catalogue(made, matrix)).files
 
-    assert {"Dockerfile", "requirements.txt", "train.sbatch", "stack.lock.yaml"} <= set(tree)
+    assert {"Dockerfile", "requirements.txt", f"{request.jobs[0].name}.sbatch", "stack.lock.yaml"} <= set(tree)
     assert ("NVIDIA_VISIBLE_DEVICES" in tree["Dockerfile"].text) is gpus
     assert ("registry.example" in tree["Dockerfile"].text) is mirrored
