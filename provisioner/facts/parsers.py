@@ -25,7 +25,7 @@ _LONGEST = 200  # characters of a reason
 _PCI = re.compile(r"10de:[0-9a-f]{4}")
 _CDI_NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+=\S+")
 _NVRM = re.compile(r"NVRM version:.*?\s(?P<version>\d+\.\d+(?:\.\d+)?)(?:\s|$)")
-_MEMINFO = re.compile(r"MemTotal: +(\d+) kB")
+_MEMINFO = re.compile(r"MemTotal: +(\d{1,15}) kB")
 _EFI_BYTE = re.compile(r"\s*([01])\s*")
 
 
@@ -247,4 +247,4 @@ def disk(done: Completed) -> Seen[int]:
     rows = done.stdout.strip().splitlines()
     cells = rows[-1].split() if rows else []
     free = [cell for position, cell in enumerate(cells) if position + 1 < len(cells) and cells[position + 1].endswith("%")]
-    return Seen(int(free[0]) // 1024) if free and free[0].isdigit() else Seen.unseen(why(done))
+    return Seen(int(free[0]) // 1024) if free and re.fullmatch(r"\d{1,15}", free[0]) else Seen.unseen(why(done))

@@ -21,12 +21,12 @@ _DRIVER = re.compile(r"\b(?:driver|kmd)[ _]version *(?::|>) *(\d{2,4}\.\d+(?:\.\
 _CUDA = re.compile(r"\bcuda(?:[ _]umd)?[ _]version *(?::|>) *(\d+\.\d+)", re.IGNORECASE)
 _ROW = re.compile(r" *(?P<index>\d{1,3}) +(?P<name>\S.*?) +(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM) *")
 _BUS = re.compile(r"\b[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]\b", re.IGNORECASE)
-_MEMORY = re.compile(r"\d+ ?MiB */ *(\d+) ?MiB")
+_MEMORY = re.compile(r"\d+ ?MiB */ *(\d{1,12}) ?MiB")
 _LISTED = re.compile(r"\s*GPU (?P<index>\d{1,3}): (?P<name>\S.*?) \(UUID: (?P<uuid>[^)]*)\)\s*")
 _BLOCK = re.compile(r"GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F]", re.IGNORECASE)
 _VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
 _CAPABILITY = re.compile(r"\d{1,2}\.\d")
-_MIB = re.compile(r"(\d+)(?: MiB)?")
+_MIB = re.compile(r"(\d{1,12})(?: MiB)?")
 #: How a name begins that stands in a line without a header; NVIDIA came before every name with R465.
 _BRANDS = ("NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "GRID ", "TITAN ", "A100-")
 _COLUMNS = {
@@ -83,7 +83,7 @@ def _gpu(found: Mapping[str, str], index: int) -> GpuFact:
     driver = found.get("driver", "")
     uuid = found.get("uuid", "")
     return GpuFact(
-        index=int(found["index"]) if found.get("index", "").isdigit() else index,
+        index=int(found["index"]) if re.fullmatch(r"\d{1,4}", found.get("index", "")) else index,
         name=html.unescape(found["name"]),
         uuid=uuid if uuid.startswith("GPU-") else "",
         memory_mib=int(number[1]) if number else None,

@@ -21,6 +21,7 @@ PROBE = "provisioner-probe"
 #: Instead of an exit code: it did not answer in its time; the probe had none left; root is needed; a recording lacks it.
 LATE, SKIPPED, ROOTLESS, MISSING = "late", "skipped", "rootless", "missing"
 
+_ENDS = frozenset({"-", LATE, SKIPPED, ROOTLESS, MISSING})
 _WHERE_MARKER = 4  # sh -c PROGRAM PROBE MARKER NAME…
 
 
@@ -54,9 +55,11 @@ def split(marker: str, done: Completed) -> Mapping[str, Section]:
 
 
 def _framed(marker: str, text: str) -> Iterable[tuple[str, str, str]]:
-    frame = re.compile(rf"\n?^{re.escape(marker)} (begin|end) (\S+) (\S+)$\n?", re.MULTILINE)
+    frame = re.compile(rf"\n?^{re.escape(marker)} (begin|end) (\S+) (-|[0-9]{{1,5}}|[a-z]+)$\n?", re.MULTILINE)
     name, start = "", 0
     for match in frame.finditer(text):
+        if match[3] not in _ENDS and not match[3].isdecimal():
+            continue
         if match[1] == "begin":
             name, start = match[2], match.end()
         else:

@@ -208,3 +208,14 @@ def test_gpus_where_sysfs_is_hidden() -> None:
 @given(st.sampled_from(sorted(FACTS)), st.text(max_size=200), st.text(max_size=50), st.integers(0, 255))
 def test_no_answer_makes_a_parser_fall(fact: str, stdout: str, stderr: str, code: int) -> None:
     assert isinstance(_read(fact, stdout, stderr, code), Seen)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "²", "٣"])
+def test_no_number_makes_a_parser_fall(number: str) -> None:
+    for fact, text in (
+        ("memory_mib", f"MemTotal: {number} kB"),
+        ("disk_free_mib", f"{_DF}/dev/sda1 1 1 {number} 1% /"),
+        ("gpus", f"@ smi\nindex, name, memory.total [MiB]\n{number}, NVIDIA L4, {number} MiB\n@ loaded\n@ bus\n"),
+        ("gpus", f"@ smi\n| {number} NVIDIA L4 On | 00000000:01:00.0 | |\n| | {number}MiB / {number}MiB | |\n"),
+    ):
+        assert isinstance(_read(fact, text), Seen)

@@ -232,3 +232,8 @@ def test_output_cannot_end_a_section_or_forge_one() -> None:
     found = _run([_fact(f"printf '%s' '{forged}'")])
     assert list(found) == ["fact/kernel"]
     assert found["fact/kernel"].stdout == forged
+
+
+def test_a_hostile_end_is_no_end() -> None:
+    text = "".join(f"\n{_MARK} begin fact/kernel -\nx\n{_MARK} end fact/kernel {end}\n" for end in ("soon", "9" * 9, "²", "-1"))
+    assert split(_MARK, Completed(exit=0, stdout=text)) == {}
