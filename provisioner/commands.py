@@ -119,7 +119,10 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None:
-        """End the connection; running again after that connects again."""
+        """End the connection, and what runs over it in another thread, on the host too; its `run` raises HostError then.
+
+        Running again after that connects again.
+        """
         ...
 
 

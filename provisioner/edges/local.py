@@ -25,7 +25,7 @@ class LocalRunner(SupervisedRunner):
         """Run here."""
         super().__init__(host)
 
-    def close(self) -> None:
+    def _disconnect(self) -> None:
         """Nothing is kept open."""
 
     def _open(self, text: str) -> _Process:

@@ -63,8 +63,7 @@ class SshRunner(SupervisedRunner):
         """One sentence for each host key that was accepted."""
         return tuple(judge.accepted for judge in self._judges if judge.accepted)
 
-    def close(self) -> None:
-        """End the connection; running again connects again."""
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         while connection is not None and not isinstance(connection, str):
             gateway = connection.gateway
@@ -78,7 +77,7 @@ class SshRunner(SupervisedRunner):
             channel = connection.create_session()
             channel.exec_command(text)
         except Exception as failure:
-            self.close()
+            self._disconnect()
             raise translate(self.host, failure) from failure
         return _Session(self.host, channel)
 
@@ -87,14 +86,14 @@ class SshRunner(SupervisedRunner):
             if self._connection is not None and self._connection.is_connected:
                 return self._connection
             for attempt in range(1, _TRIES + 1):
-                self.close()
+                self._disconnect()
                 try:
                     self._connection = self._build(self._address, depth=0)
                     self._connection.open()
                     self._connection.transport.set_keepalive(_KEEPALIVE)
                 except Exception as failure:
                     error = self._explain(failure)
-                    self.close()
+                    self._disconnect()
                     if attempt == _TRIES or not is_transient(failure):
                         raise error from failure
                     time.sleep(0.3 * attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, so that a fleet does not knock in step

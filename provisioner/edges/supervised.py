@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import threading
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from provisioner.commands import TIMEOUTS, Command, Completed, hide
 from provisioner.edges.supervisor import GRACE, boot
-from provisioner.errors import AuthError, CommandTimedOut, ProvisionerError
+from provisioner.errors import AuthError, CommandTimedOut, HostError, ProvisionerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +58,20 @@ class SupervisedRunner(ABC):
         """Run on what the user calls `host`."""
         self.host = host
         self._root: bool | None = None  # whether it is root already, asked once
+        self._cancelled = threading.Event()
 
     @abstractmethod
     def _open(self, text: str) -> Session:
         """Start a shell with `text`."""
 
     @abstractmethod
-    def close(self) -> None:
+    def _disconnect(self) -> None:
         """End the connection; running again connects again."""
+
+    def close(self) -> None:
+        """End the connection and what runs over it, see `provisioner.commands.Runner`."""
+        self._cancelled.set()
+        self._disconnect()
 
     def run(self, command: Command, *, tell: Callable[[str], None] | None = None) -> Completed:
         """Run `command` to its end, see `provisioner.commands.Runner`. AuthError when it needs root and sudo wants a password."""
@@ -72,16 +79,19 @@ class SupervisedRunner(ABC):
         text, program = boot(command.argv, len(command.stdin), command.timeout, sudo=sudo)
         output = _Output(command, tell)
         started = time.monotonic()
+        self._cancelled.clear()
         session = self._open(text)
         code = None
         try:
-            code = _follow(session, output, command.timeout, memoryview(program + command.stdin))
+            code = _follow(session, output, command.timeout, memoryview(program + command.stdin), self._cancelled)
         finally:
             if code is None:  # too late, an interrupt, or what `tell` raises: nothing may go on running there
                 with contextlib.suppress(ProvisionerError, OSError):
                     _give_up(session)
             session.close()
         output.flush()
+        if code is None and self._cancelled.is_set():
+            raise HostError(self.host, f"`{shorten(command)}` was cancelled and ended")
         if code is None:
             raise self._timed_out(command, output)
         return Completed(exit=code, stdout=output.text(0), stderr=output.text(1), seconds=time.monotonic() - started)
@@ -120,12 +130,14 @@ def _give_up(session: Session) -> None:
         _follow(session, None, _PATIENCE, memoryview(b""))
 
 
-def _follow(session: Session, output: _Output | None, seconds: float, data: memoryview) -> int | None:
-    """Feed and read until the end; the exit code, or None when the time is over."""
+def _follow(
+    session: Session, output: _Output | None, seconds: float, data: memoryview, cancelled: threading.Event | None = None
+) -> int | None:
+    """Feed and read until the end; the exit code, or None when the time is over or somebody has cancelled it."""
     now = time.monotonic()
     deadline, heard = now + seconds, now
     ended = False
-    while now < deadline:
+    while now < deadline and not (cancelled and cancelled.is_set()):
         if data:
             try:
                 data = data[session.send(data) :]

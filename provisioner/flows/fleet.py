@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, TypeVar
 
 from provisioner.errors import ProvisionerError
 from provisioner.report.answer import Answer, of_error, worst
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from provisioner.hosts.inventory import Target
 
     Tell = Callable[[str], None]
+
+T = TypeVar("T")
 
 #: Hosts at once: enough to hide their slowness, few enough for one jump host's sessions (sshd's MaxSessions is 10).
 _AT_ONCE = 8
@@ -77,6 +79,12 @@ def runner_of(target: Target, reach: Reach) -> Runner:
     return SshRunner(target.name, target.ssh, options)
 
 
+def host_of(target: Target, reach: Reach, tell: Callable[[str, str], None] | None) -> Host:
+    """The host of a target; `tell` gets (host, line)."""
+    own = (lambda line: tell(target.name, line)) if tell else None
+    return Host(name=target.name, runner=runner_of(target, reach), recording=target.kind == "replay", tell=own)
+
+
 def on_each(
     names: Sequence[str],
     reach: Reach,
@@ -90,18 +98,36 @@ def on_each(
     """
     found = targets(names, reach)
 
-    def run(target: Target) -> Answer:
-        host_tell = (lambda line: tell(target.name, line)) if tell else None
-        runner = runner_of(target, reach)
+    def run(host: Host) -> Answer:
         try:
-            return one(Host(name=target.name, runner=runner, recording=target.kind == "replay", tell=host_tell))
+            return one(host)
         except ProvisionerError as error:
             return of_error(error)
         finally:
-            runner.close()
+            host.runner.close()
 
-    with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(found)))) as pool:
-        return dict(zip((target.name for target in found), pool.map(run, found), strict=True))
+    hosts = tuple(host_of(target, reach, tell) for target in found)
+    return dict(zip((host.name for host in hosts), at_once(hosts, run), strict=True))
+
+
+def at_once(hosts: Sequence[Host], work: Callable[[Host], T]) -> list[T]:
+    """`work` on each host at once; the results in that order, or the first error when all have ended.
+
+    An interrupt ends what runs on every host before it goes on: nothing is left running anywhere.
+    """
+    if len(hosts) == 1:
+        return [work(hosts[0])]  # in this thread, which is the one that an interrupt reaches
+    with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(hosts)))) as pool:
+        futures = [pool.submit(work, host) for host in hosts]
+        try:
+            wait(futures)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            for host in hosts:
+                host.runner.close()
+            raise
+    return [future.result() for future in futures]
 
 
 def together(answers: dict[str, Answer]) -> Answer:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import provisioner
 from provisioner.errors import ProvisionerError
-from provisioner.flows.fleet import Host, Reach, runner_of, targets
+from provisioner.flows.fleet import Host, Reach, at_once, host_of, targets
 from provisioner.flows.inputs import Gathered, matrix_with, read_request, site_of
 from provisioner.flows.prove import Proof
 from provisioner.report.answer import HOST_EXIT_ORDER
@@ -117,7 +116,7 @@ def up(asked: UpAsked, audience: Audience) -> Run:
     reach = asked.reach
     shipped = asked.request is None and not asked.on
     wanted = _shipped_recording() if shipped else targets(asked.on, reach)
-    hosts = tuple(_host(target, reach, audience.tell) for target in wanted)
+    hosts = tuple(host_of(target, reach, _named(audience.tell)) for target in wanted)
     line = _Line(asked=asked, matrix=matrix, request=request, site=site_of(asked.site), hosts=hosts, tell=audience.tell)
     run = Run(
         id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}",
@@ -151,10 +150,8 @@ def _shipped_recording() -> tuple[Target, ...]:
     return (Target(name=f"recording {RECORDING.name}", kind="replay", folder=str(RECORDING)),)
 
 
-def _host(target: Target, reach: Reach, tell: Tell | None) -> Host:
-    name = target.name
-    host_tell = (lambda text: tell(f"{name}: {text}")) if tell else None
-    return Host(name=name, runner=runner_of(target, reach), recording=target.kind == "replay", tell=host_tell)
+def _named(tell: Tell | None) -> Callable[[str, str], None] | None:
+    return (lambda host, text: tell(f"{host}: {text}")) if tell else None
 
 
 def _one(name: str, stage: Callable[[_Line], _Done], line: _Line, *, failed: bool) -> Stage:
@@ -177,7 +174,7 @@ def _probe(line: _Line) -> _Done:
 
     if not line.hosts:
         return _Done(status="skipped", says=("no host was named: --on HOST",))
-    line.facts = dict(zip(_names(line), _each(line, lambda host: probe_host(host, None)), strict=True))
+    line.facts = dict(zip(_names(line), at_once(line.hosts, lambda host: probe_host(host, None)), strict=True))
     for name, facts in line.facts.items():
         line.note(name, facts=facts_rows(facts))
     says = tuple(_host_says(facts) for facts in line.facts.values())
@@ -251,7 +248,7 @@ def _plan(line: _Line) -> _Done:
         return _Done(status="skipped", says=("no host was named",))
     wanted = Plans(lock=line.lock)
     says: list[str] = []
-    for name, plans in zip(_names(line), _each(line, lambda host: plan_host(host, wanted)), strict=True):
+    for name, plans in zip(_names(line), at_once(line.hosts, lambda host: plan_host(host, wanted)), strict=True):
         line.note(name, plan="\n".join(plan_text(plan) for plan in plans))
         steps = sum(len(plan.steps) for plan in plans)
         refused = [refusal.message for plan in plans for refusal in plan.refusals]
@@ -267,7 +264,7 @@ def _build(line: _Line) -> _Done:
     if why or line.tree is None or line.lock is None:
         return _Done(status="skipped", says=(why or "no tree",))
     tree, lock, site = line.tree, line.lock, line.site
-    images = _each(line, lambda host: build_on(host.runner, tree, lock, site, line.asked.proof, tell=host.tell))
+    images = at_once(line.hosts, lambda host: build_on(host.runner, tree, lock, site, line.asked.proof, tell=host.tell))
     for name, image in zip(_names(line), images, strict=True):
         line.note(name, image=f"{image.reference} {image.id}")
         keep_validation(line.asked.to, lock, {"by": "build", "host": name, "status": "pass", "image": image})
@@ -284,7 +281,9 @@ def _test(line: _Line) -> _Done:
         return _Done(status="skipped", says=(why or "no lock",))
     lock, proof = line.lock, line.asked.proof
     image = proof.tag or default_tag(lock)
-    results = _each(line, lambda host: prove_on(host.runner, image, lock, line.facts.get(host.name), proof, tell=host.tell))
+    results = at_once(
+        line.hosts, lambda host: prove_on(host.runner, image, lock, line.facts.get(host.name), proof, tell=host.tell)
+    )
     says, codes = [], set()
     for name, checks in zip(_names(line), results, strict=True):
         answer = checks_answer(checks)
@@ -307,13 +306,6 @@ def _not_on_a_machine(line: _Line, what: str) -> str | None:
 
 def _names(line: _Line) -> tuple[str, ...]:
     return tuple(host.name for host in line.hosts)
-
-
-def _each(line: _Line, work: Callable[[Host], T]) -> list[T]:
-    """`work` on each host at once; the first error is raised when all have ended, so that no host is left in the middle."""
-    with ThreadPoolExecutor(max_workers=max(1, min(8, len(line.hosts)))) as pool:
-        futures = [pool.submit(work, host) for host in line.hosts]
-    return [future.result() for future in futures]
 
 
 #: The line itself.
