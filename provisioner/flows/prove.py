@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import provisioner
 from provisioner.engines import Network
-from provisioner.errors import LockError
 from provisioner.files.site import is_loopback
 from provisioner.report.answer import Answer, plain
 from provisioner.values import replace, value
@@ -152,25 +151,26 @@ def lock_beside(folder: Path) -> Lock | None:
 def keep_validation(folder: Path, lock: Lock, entry: dict[str, object]) -> None:
     """Add one result to validation.json beside the tree: what validated it, with which tool, and what came out.
 
-    A file for another lock is begun anew: its results say nothing about this one.
+    A file for another lock is begun anew: its results say nothing about this one. A newer result of the same verb on the same host
+    takes the place of the older one.
     """
     from provisioner.flows.output import write_file
     from provisioner.stack.lock import lock_hash
 
     path = folder / VALIDATION
-    sha256 = lock_hash(lock)
-    whole: dict[str, object] = {"format": 1, "lock": f"sha256:{sha256}", "results": []}
-    if path.is_file():
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            before = None
-        if isinstance(before, dict) and before.get("lock") == whole["lock"] and isinstance(before.get("results"), list):
-            whole = before
-    results = whole["results"]
-    if not isinstance(results, list):  # narrowing: it was made or checked above
-        raise LockError([])
-    key = (entry.get("by"), entry.get("host"))
-    kept = [result for result in results if not isinstance(result, dict) or (result.get("by"), result.get("host")) != key]
-    whole["results"] = [*kept, {"tool": f"provisioner {provisioner.__version__}", **plain(entry)}]
+    named = f"sha256:{lock_hash(lock)}"
+    kept = [result for result in _results(path, named) if (result.get("by"), result.get("host")) != (entry["by"], entry["host"])]
+    new = {"tool": f"provisioner {provisioner.__version__}", **plain(entry)}
+    whole = {"format": 1, "lock": named, "results": [*kept, new]}
     write_file(path, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=True)
+
+
+def _results(path: Path, lock: str) -> list[dict[str, object]]:
+    """The results that stand in `path` for the same lock; none where it is not a file of ours."""
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not isinstance(whole, dict) or whole.get("lock") != lock or not isinstance(whole.get("results"), list):
+        return []
+    return [result for result in whole["results"] if isinstance(result, dict)]
