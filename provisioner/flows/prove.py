@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     Tell = Callable[[str], None]
 
 VALIDATION = "validation.json"
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @value
@@ -151,18 +153,21 @@ def lock_beside(folder: Path) -> Lock | None:
 def keep_validation(folder: Path, lock: Lock, entry: dict[str, object]) -> None:
     """Add one result to validation.json beside the tree: what validated it, with which tool, and what came out.
 
-    A file for another lock is begun anew: its results say nothing about this one. A newer result of the same verb on the same host
-    takes the place of the older one.
+    A file for another lock is begun anew: its results say nothing about this one. A newer result of the same verb on the same
+    host takes the place of the older one.
     """
     from provisioner.flows.output import write_file
     from provisioner.stack.lock import lock_hash
 
     path = folder / VALIDATION
     named = f"sha256:{lock_hash(lock)}"
-    kept = [result for result in _results(path, named) if (result.get("by"), result.get("host")) != (entry["by"], entry["host"])]
     new = {"tool": f"provisioner {provisioner.__version__}", **plain(entry)}
-    whole = {"format": 1, "lock": named, "results": [*kept, new]}
-    write_file(path, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=True)
+    with _ONE_AT_A_TIME:  # several hosts end at once
+        kept = [
+            result for result in _results(path, named) if (result.get("by"), result.get("host")) != (entry["by"], entry["host"])
+        ]
+        whole = {"format": 1, "lock": named, "results": [*kept, new]}
+        write_file(path, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=True)
 
 
 def _results(path: Path, lock: str) -> list[dict[str, object]]:
