@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import re
+import stat
 import types
 import typing
 from collections.abc import Hashable, Mapping
@@ -29,6 +32,10 @@ T = TypeVar("T")
 
 #: The largest file that is read whole, in bytes (`contracts.md`, Bad input).
 MAX_BYTES = 10_000_000
+#: How many mistakes of one file are told; a file with more is not one of ours, and nobody reads a thousand lines.
+MOST_PROBLEMS = 50
+#: The longest sentence about one mistake, in characters: it may quote the file, and the file may be hostile.
+_LONGEST = 600
 _MISSING = object()
 _NULL = "tag:yaml.org,2002:null"
 _STR = "tag:yaml.org,2002:str"
@@ -38,7 +45,13 @@ _NUMERIC = {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}
 def read_text(path: Path, error: type[DataError] = DataError, *, limit: int = MAX_BYTES) -> str:
     """The text of a file; `error` with one problem when it is missing, unreadable, too large or not UTF-8."""
     try:
-        with path.open("rb") as stream:
+        # not to wait for a writer: opening a pipe that nobody writes to would hang
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            found = os.fstat(stream.fileno()).st_mode
+            # below /dev stands what a user means to read as a stream: /dev/stdin, and /dev/fd/63 of a shell's <(…)
+            if not stat.S_ISREG(found) and not stat.S_ISDIR(found) and not str(path).startswith("/dev/"):
+                raise error([Problem(file=str(path), message="not a file, but a pipe, a socket or a device")])
+            os.set_blocking(stream.fileno(), True)
             raw = stream.read(limit + 1)
     except OSError as failure:
         raise error([Problem(file=str(path), message=(failure.strerror or str(failure)).lower())]) from failure
@@ -87,6 +100,7 @@ class Decoder:
         self.source = source
         self.strict = strict
         self.problems: list[Problem] = []
+        self._count = 0
         self._visited: set[int] = set()
 
     def compose(self, text: str) -> yaml.Node | None:
@@ -110,9 +124,14 @@ class Decoder:
         return node
 
     def note(self, node: yaml.Node, message: str) -> object:
-        """Note a problem at `node`; the result marks that there is no value."""
+        """Note a problem at `node`; the result marks that there is no value. Of very many the first are kept."""
         mark = node.start_mark
-        self.problems.append(Problem(file=self.source, line=mark.line + 1, column=mark.column + 1, message=message))
+        self._count += 1
+        if self._count == MOST_PROBLEMS + 1:
+            message = f"there are more mistakes: these are the first {MOST_PROBLEMS}"
+        if self._count <= MOST_PROBLEMS + 1:
+            message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} …"
+            self.problems.append(Problem(file=self.source, line=mark.line + 1, column=mark.column + 1, message=message))
         return _MISSING
 
     def read(self, node: yaml.Node, wanted: Any, where: str) -> Any:  # noqa: ANN401, PLR0911 - the type is a value; one exit a kind
@@ -179,7 +198,7 @@ class Decoder:
             for choice in choices:
                 if node.value == str(choice):
                     return choice
-            if where == "format" and node.value.isdigit():
+            if where == "format" and is_newer(node.value):
                 newer = f"made by a newer provisioner (format {node.value}, this one reads {choices[-1]}): update it"
                 return self.note(node, newer)
         return self.note(node, f"{where} must be one of {', '.join(map(str, choices))}")
@@ -187,13 +206,15 @@ class Decoder:
     def _record(self, node: yaml.Node, wanted: type[Any], where: str) -> Any:  # noqa: ANN401 - see read
         if not isinstance(node, yaml.MappingNode):
             return self.note(node, f"{where} must be a mapping")
-        before = len(self.problems)
+        before = self._count
         pairs = self._pairs(node)
+        keys = {key.value: key for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
         known = _fields(cast("Hashable", wanted))
         found: dict[str, Any] = {}
         for key, child in pairs.items():
             if key not in known:
-                self.note(_key_of(node, key), f"unknown key {key}{_did_you_mean(key, known)}")
+                hint = _did_you_mean(key, known) if self._count < MOST_PROBLEMS else ""
+                self.note(keys[key], f"unknown key {key[:80]}{hint}")
                 continue
             name, annotation, _ = known[key]
             entry = self.read(child, annotation, key)
@@ -202,7 +223,7 @@ class Decoder:
         for key, (name, _, required) in known.items():
             if required and key not in pairs and name not in found:
                 self.note(node, f"{key} is missing")
-        if len(self.problems) > before:
+        if self._count > before:
             return _MISSING
         try:
             return wanted(**found)
@@ -248,8 +269,9 @@ def _fields(wanted: Hashable) -> Mapping[str, tuple[str, Any, bool]]:
     }
 
 
-def _key_of(node: yaml.MappingNode, key: str) -> yaml.Node:
-    return next(name for name, _ in node.value if isinstance(name, yaml.ScalarNode) and name.value == key)
+def is_newer(form: str) -> bool:
+    """Whether `form`, the text of `format`, is that of a newer provisioner than this one, which reads format 1."""
+    return re.fullmatch("[0-9]+", form) is not None and form.lstrip("0") not in {"", "1"}
 
 
 def _did_you_mean(key: str, known: Mapping[str, object]) -> str:

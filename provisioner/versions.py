@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_FORM = re.compile(r"\d+(\.\d+)*([.+~-]?[A-Za-z0-9][A-Za-z0-9.+~-]*)?")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_FORM = re.compile(r"[0-9]+(\.[0-9]+)*([.+~-]?[A-Za-z0-9][A-Za-z0-9.+~-]*)?")
+_LONGEST = 200  # characters; wheels of nightly builds have versions of 40
+_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 @functools.total_ordering
@@ -34,8 +35,8 @@ class Version:
     def __init__(self, text: str) -> None:
         """Read `text`; ValueError when it does not begin with a number."""
         head = _NUMBERS.match(text)
-        if head is None or not _FORM.fullmatch(text):
-            message = f"{text!r} is not a version (numbers with dots, such as 580.65.06)"
+        if head is None or len(text) > _LONGEST or not _FORM.fullmatch(text):
+            message = f"{text[:80]!r} is not a version (numbers with dots, such as 580.65.06)"
             raise ValueError(message)
         self.text = text
         self.numbers = tuple(map(int, head.group().split(".")))
@@ -94,9 +95,13 @@ class Range:
         for part in filter(None, (piece.strip() for piece in text.split(","))):
             match = re.fullmatch(r"(>=|<=|==|!=|~=|>|<)?\s*(\S+)", part)
             if match is None:
-                message = f"{part!r} is not a bound on a version (such as >=580 or ==2.9.1)"
+                message = f"{part[:80]!r} is not a bound on a version (such as >=580 or ==2.9.1)"
                 raise ValueError(message)
-            bounds.append((match[1] or "==", Version(match[2])))
+            bound = Version(match[2])
+            if match[1] == "~=" and len(bound.numbers) == 1:
+                message = f"{part!r} is not a bound on a version: ~= needs two numbers (~={bound}.0)"
+                raise ValueError(message)
+            bounds.append((match[1] or "==", bound))
         self.text = text
         self.bounds = tuple(bounds)
 

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     from provisioner.report.answer import Answer
 
-#: Control characters but tab and line feed, escape sequences first: what a log or a host says may not steer the terminal.
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: Control characters but tab and line feed, escape sequences first: what a log or a host says may not steer the terminal, nor
+#: by marks of writing direction show one text as another.
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]"
+)
+
+_LONGEST = 1000
 
 
 def clean(text: str) -> str:
@@ -43,6 +49,11 @@ def emit(answer: Answer, text: str, *, as_json: bool) -> int:
     return answer.code
 
 
+def _cut(text: str) -> str:
+    """`text`, its lines no longer than a person reads: a message may quote a hostile file."""
+    return "\n".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …" for line in text.split("\n"))
+
+
 def fail(error: ProvisionerError, *, as_json: bool) -> int:
     """Print an error and return its exit code."""
     if as_json:
@@ -50,11 +61,11 @@ def fail(error: ProvisionerError, *, as_json: bool) -> int:
 
         sys.stdout.write(of_error(error).json())
         return error.exit
-    err(f"provisioner: {error.message}")
+    err(_cut(f"provisioner: {error.message}"))
     if tail := getattr(error, "tail", ""):
         err("\n".join(f"  | {line}" for line in tail.splitlines()))
     if error.hint:
-        err(f"  what to do: {error.hint}")
+        err(_cut(f"  what to do: {error.hint}"))
     return error.exit
 
 

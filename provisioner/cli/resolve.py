@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from provisioner.flows.inputs import Asked
 
 
-@click.command("resolve")
+# \b is click's mark for lines that stay as they are
+_HELP = """Resolve one consistent stack: build, CUDA, cuDNN, Python, base image.
+
+\b
+provisioner resolve torch==2.9.1 --gpu h100 --driver 535.183.01
+nvidia-smi | provisioner resolve torch --facts -
+"""
+
+
+@click.command("resolve", help=_HELP)
 @options.request
 @options.common
 def command(asked: Asked, common: Common) -> int:
-    r"""Resolve one consistent stack: build, CUDA, cuDNN, Python, base image.
-
-    \b
-    provisioner resolve torch==2.9.1 --gpu h100 --driver 535.183.01
-    nvidia-smi | provisioner resolve torch --facts -
-    """
+    """Resolve one consistent stack: build, CUDA, cuDNN, Python, base image."""
     from provisioner.flows.answers import decide, decision_answer, decision_text
     from provisioner.flows.inputs import gather, matrix_with
 

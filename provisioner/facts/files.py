@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
 
-from provisioner.decode import Decoder, encode
+from provisioner.decode import Decoder, encode, is_newer
 from provisioner.errors import RequestError
 from provisioner.facts.records import HostFacts
 from provisioner.facts.table import FACTS, NOT_ASKED, facts_of
@@ -74,7 +74,7 @@ def _check_format(root: yaml.Node, pairs: Mapping[str, yaml.Node], decoder: Deco
     text = node.value if isinstance(node, yaml.ScalarNode) else ""
     if node is None:
         decoder.note(root, "format is missing")
-    elif text.isdigit() and int(text) > 1:
+    elif is_newer(text):
         decoder.note(node, f"made by a newer provisioner (format {text[:9]}; this one reads format 1)")
     elif text != "1":
         decoder.note(node, "format must be 1")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from provisioner.decode import encode
 from provisioner.errors import ProvisionerError
 from provisioner.files.packages import WHEELS, Flag, as_word, build_secrets, context_folders, has_folder, pip_arguments, pip_notes
-from provisioner.files.quoting import Word
+from provisioner.files.quoting import CONTROL, Word
 from provisioner.files.site import Site, is_loaded, mirrored, split_reference, variable_of
 from provisioner.stack.rows import Framework, System
 from provisioner.values import replace, value
@@ -253,4 +253,6 @@ def _compact(lock: Lock) -> str:
         bare = tuple(replace(pin, hashes=()) for pin in lock.pins.packages)
         pins = replace(lock.pins, packages=bare, hashed=False, why_not="the hashes are in /opt/provisioner/stack.lock.yaml")
         lock = replace(lock, pins=pins)
-    return json.dumps(encode(lock), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(encode(lock), separators=(",", ":"), ensure_ascii=False)
+    # a label is one line of printable characters: what JSON leaves as it is, such as U+2028, is written as its number
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from provisioner.stack.lock import Pin
 
-# C0 and C1 controls, DEL, and the two separators that some readers take for a line's end.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# C0 and C1 controls, DEL, the two separators that some readers take for a line's end, and the marks of writing direction, by
+# which an editor shows a line as another one.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Words that mean themselves in a Dockerfile, in sh and in a #SBATCH line: image references, package names, ids, mount options.
 _TOKEN = re.compile(r"[A-Za-z0-9_./:@=,+][A-Za-z0-9_./:@=,+~-]*")
@@ -65,7 +66,7 @@ class Word:
 
 def clean(text: str, where: str) -> str:
     """`text`, or a ProvisionerError when it has a character that no line of a generated file can carry."""
-    found = _CONTROL.search(text) or _SURROGATE.search(text)
+    found = CONTROL.search(text) or _SURROGATE.search(text)
     if found:
         raise ProvisionerError(
             f"{where} cannot carry {text[:80]!r}: it contains the control character {found[0]!r}",

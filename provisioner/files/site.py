@@ -208,7 +208,10 @@ def _ca_text(root: yaml.MappingNode, path: Path, decoder: Decoder) -> str | None
     nodes = {
         key.value: child
         for key, child in root.value
-        if key.value in {"ca_bundle", "ca_pem"} and isinstance(child, yaml.ScalarNode) and child.value not in {"", "null", "~"}
+        if isinstance(key, yaml.ScalarNode)
+        and key.value in {"ca_bundle", "ca_pem"}
+        and isinstance(child, yaml.ScalarNode)
+        and child.value not in {"", "null", "~"}
     }
     if len(nodes) > 1:
         decoder.note(nodes["ca_pem"], "ca_bundle and ca_pem both stand here; keep one")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.decode import encode
 from provisioner.errors import LockError
+from provisioner.files.quoting import CONTROL
 from provisioner.values import Problem
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ _PIN_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PIN_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 _HASH = re.compile(r"sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
 _REFERENCE = re.compile(r"[a-z0-9][a-z0-9._:/-]*[a-z0-9]:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[0-9a-f]{64})?")
+# What names a file, an image or an index is one word: build tags, framework and index ids of the matrix look like this.
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def check_lock(lock: Lock, source: str = "stack.lock.yaml") -> None:
     """LockError with every mistake that would make a wrong file."""
-    mistakes = [*_text(lock), *_image(lock), *_surroundings(lock), *_pins(lock)]
+    mistakes = [*_text(lock), *_ids(lock), *_image(lock), *_surroundings(lock), *_pins(lock)]
     for name, times in Counter(job.name.lower() for job in lock.jobs).items():
         if times > 1:
             mistakes.append(f"jobs: {times} of them are called {name}; each is a file of its own")
@@ -55,6 +58,39 @@ def _text(lock: Lock) -> Iterator[str]:
     # half of a surrogate pair: what a command line with broken bytes, or \ud800 in JSON, leaves in a text
     if re.search("[\ud800-\udfff]", json.dumps(encode(lock), ensure_ascii=False)):
         yield "a text in it is not Unicode, and no file can hold it"
+
+    whole = encode(lock)
+    # env, command and jobs are looked at by their own words below
+    for name in ("generator", "matrix", "stack", "os", "project", "apt", "options"):
+        for place, text in _texts(whole.get(name), name):
+            if CONTROL.search(text):
+                yield f"{place}: {text[:80]!r} has a line break, another control character or a mark of writing direction"
+
+
+def _texts(entry: object, place: str) -> Iterator[tuple[str, str]]:
+    """Every text of plain data, keys too, with its place."""
+    if isinstance(entry, str):
+        yield place, entry
+    elif isinstance(entry, list):
+        for index, item in enumerate(entry):
+            yield from _texts(item, f"{place}[{index}]")
+    elif isinstance(entry, dict):
+        for key, item in entry.items():
+            yield place, key
+            yield from _texts(item, f"{place}.{key[:40]}")
+
+
+def _ids(lock: Lock) -> Iterator[str]:
+    stack = lock.stack
+    named = {"framework": stack.framework, "variant": stack.variant, "index": stack.index}
+    yield from (f"{name}: {text[:80]!r} is not a name" for name, text in named.items() if not _ID.fullmatch(text))
+    yield from (
+        f"pins: {pin.name[:80]}: {pin.index[:80]!r} is not the name of an index"
+        for pin in lock.pins.packages
+        if not _ID.fullmatch(pin.index)
+    )
+    if lock.project is not None and (not lock.project or lock.project.startswith("/") or ".." in lock.project.split("/")):
+        yield f"project: {lock.project[:80]!r} is not a folder below the one where a build is started, and it goes into the image"
 
 
 def _image(lock: Lock) -> Iterator[str]:
@@ -72,10 +108,8 @@ def _surroundings(lock: Lock) -> Iterator[str]:
     for name, text in lock.env.items():
         if not _ENV.fullmatch(name):
             yield f"env: {name[:80]!r} is not the name of an environment variable"
-        elif not text.isprintable() and not text.isascii():
-            yield f"env: {name} has characters that cannot be printed"
-        elif re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", text):
-            yield f"env: {name} has a line break or another control character, which a Dockerfile cannot carry"
+        elif CONTROL.search(text):
+            yield f"env: {name} has a line break, another control character or a mark of writing direction"
     yield from (
         f"secrets: {name[:80]!r} is not an id (letters, digits, . _ -)" for name in lock.secrets if not _SECRET.fullmatch(name)
     )
@@ -115,6 +149,6 @@ def _job(job: Job, *, has_gpus: bool) -> Iterator[str]:
     if not _MEMORY.fullmatch(job.mem):
         yield f"mem: {job.mem[:40]!r} is not a whole number with K, M, G or T (64G); without a letter it is MiB"
     for mount in job.mounts:
-        if not _MOUNT.fullmatch(mount):
+        if not _MOUNT.fullmatch(mount) or CONTROL.search(mount):
             yield f"mounts: {mount[:80]!r} is not FOLDER:/FOLDER-INSIDE, with :ro or :rw after it, without a comma"
     yield from (f"command: {word[:80]!r} has a control character" for word in job.command if not word.isprintable())

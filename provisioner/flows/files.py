@@ -37,6 +37,7 @@ def stack_of(decision: Decision) -> Stack:
 
 def lock_of(decision: Decision, gathered: Gathered, matrix: Matrix, *, hashes: bool, tell: Tell | None = None) -> Lock:
     """The lock of a decision: with every package and its hashes where `hashes` is asked for and the index answers."""
+    from provisioner.files.validation import check_lock
     from provisioner.stack.lock import Pins, lock
 
     stack = stack_of(decision)
@@ -45,7 +46,9 @@ def lock_of(decision: Decision, gathered: Gathered, matrix: Matrix, *, hashes: b
         if tell:
             tell("asking the package index for the whole dependency set")
         pins = _pins(stack, gathered.site, matrix)
-    return lock(stack, gathered.request, pins, matrix)
+    made = lock(stack, gathered.request, pins, matrix)
+    check_lock(made, "the request")  # before it is written: what no file can be made of is a mistake of the request
+    return made
 
 
 def _pins(stack: Stack, site: Site, matrix: Matrix) -> Pins:
@@ -67,7 +70,8 @@ def _pins(stack: Stack, site: Site, matrix: Matrix) -> Pins:
 
 
 def read_lock_file(path: Path) -> Lock:
-    """stack.lock.yaml, or the one in a folder."""
+    """stack.lock.yaml, or the one in a folder. A lock is edited and passed around: LockError for what would make a wrong file."""
+    from provisioner.files.validation import check_lock
     from provisioner.stack.lock import read_lock
     from provisioner.values import Problem
 
@@ -76,7 +80,9 @@ def read_lock_file(path: Path) -> Lock:
         if not path.is_file():
             problem = Problem(file=str(path), message="there is no lock in this folder")
             raise LockError([problem], hint="make one: provisioner lock … -o stack.lock.yaml, then provisioner render")
-    return read_lock(path)
+    found = read_lock(path)
+    check_lock(found, str(path))
+    return found
 
 
 def render_tree(lock: Lock, site: Site, matrix: Matrix, *, only: Collection[str] | None = None) -> tuple[Tree, tuple[str, ...]]:

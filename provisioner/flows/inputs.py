@@ -113,6 +113,10 @@ def gather(asked: Asked, matrix: Matrix) -> Gathered:
         "allow": asked.allow,
         "prefer": asked.prefer,
     }
+    for name, entry in typed.items():
+        texts = (entry,) if isinstance(entry, str) else entry or ()
+        if any(not text.strip() for text in texts):  # a variable that is not set, and never a free choice
+            raise UsageError(f"{name} is given and empty", hint="name it, or leave the option out")
     request = replace(base, **{name: entry for name, entry in typed.items() if entry})
     site = _named_site(asked.site)
     if asked.facts is not None:

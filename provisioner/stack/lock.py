@@ -197,10 +197,11 @@ def read_lock(path: Path) -> Lock:
 
 
 def _refuse_newer(text: str, source: str) -> None:
+    from provisioner.decode import is_newer
     from provisioner.errors import LockError
 
     for line, content in enumerate(text.splitlines(), start=1):
         name, _, number = content.partition(":")
-        if name == "format" and number.strip().isdigit() and int(number) > 1:
-            message = f"made by a newer provisioner (format {int(number)}; this one reads format 1)"
+        if name == "format" and is_newer(number.strip()):
+            message = f"made by a newer provisioner (format {number.strip()[:9]}; this one reads format 1)"
             raise LockError([Problem(file=source, line=line, column=1, message=message)], hint="install the newer provisioner")

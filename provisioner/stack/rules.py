@@ -201,6 +201,9 @@ def has_python(asked: Asked, build: Variant) -> Iterator[Judgement]:
     elif asked.python is not None and asked.python not in build.pythons:
         fact = f"{named(build)} exists for Python {', '.join(build.pythons)}, and {asked.python} was asked"
         yield asked.refuse("has-python", "no-wheel-for-python", fact, [("variants", build)])
+    elif asked.image is not None and (python := choose_python(asked, build)) is not None and python not in build.pythons:
+        fact = f"{named(build)} exists for Python {', '.join(build.pythons)}, and image {asked.request.image} has {python}"
+        yield asked.refuse("has-python", "no-wheel-for-python", fact, [("variants", build), ("images", asked.image)])
 
 
 def companions_fit(asked: Asked, build: Variant) -> Iterator[Judgement]:

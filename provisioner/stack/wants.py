@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from provisioner.versions import Version
 
 _FORM = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[A-Za-z0-9._, -]*\])?\s*(?P<bounds>.*)")
+_LONGEST = 500  # characters of a requirement
 _LOCAL = re.compile(r"(?P<public>[^+]+)\+(?P<local>[A-Za-z0-9.]+)")
 _ANY_PATCH = re.compile(r"(?P<sign>==|!=)\s*(?P<prefix>\d+(?:\.\d+)*)\.\*")
 
@@ -63,9 +64,9 @@ def normal(name: str) -> str:
 def parse_requirement(text: str) -> Requirement:
     """Read one requirement; UsageError when it does not begin with a distribution's name or has more than one line."""
     text = text.strip()
-    match = _FORM.fullmatch(text) if text.isprintable() else None
+    match = _FORM.fullmatch(text) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None:
-        raise UsageError(f"{text!r} is not a requirement", hint="write it as pip does: NAME, NAME==1.2.3 or NAME>=1.2,<2")
+        raise UsageError(f"{text[:80]!r} is not a requirement", hint="write it as pip does: NAME, NAME==1.2.3 or NAME>=1.2,<2")
     name, extras, rest = normal(match["name"]), match["extras"] or "", match["bounds"].strip()
     if not rest:
         return Requirement(name=name, text=text, extras=extras)

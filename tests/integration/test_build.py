@@ -85,14 +85,20 @@ def test_the_folder_that_was_written_builds_from_the_cache_of_the_tree(
 
 
 def test_wheels_and_a_project_travel_with_the_context(
-    local_engine: engines.Engine, base_image: str, lock: Lock, wheels: Index, tmp_path: Path
+    local_engine: engines.Engine,
+    base_image: str,
+    lock: Lock,
+    wheels: Index,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert local_engine.host
     assert base_image
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('trained')\n", encoding="utf-8")
     (tmp_path / ".env").write_text("TOKEN=hunter2\n", encoding="utf-8")
     small = replace(lock.pins, packages=tuple(entry for entry in lock.pins.packages if entry.name == "filelock"))
-    held = replace(lock, project=str(tmp_path), pins=small)
+    held = replace(lock, project=".", pins=small)
     site = Site(indexes={"pypi": IndexAddress("none")}, wheels=(WheelPlace(str(wheels.folder)),))
     folders = {name: Path(place) for name, place in context_folders(held, site)}
     subject = SdkEngine(LocalRunner())

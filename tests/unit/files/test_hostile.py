@@ -44,7 +44,9 @@ def _bash(words: Sequence[str]) -> list[str]:
 
 
 def _refused(text: str) -> bool:
-    return re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", text) is not None
+    return (
+        re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text) is not None
+    )
 
 
 def _sbatch_words(line: str) -> list[str]:
