@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 from provisioner.commands import Completed
@@ -34,6 +35,11 @@ _RUN = RunOptions()
 _REQUEST_SECONDS = 60
 _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 _NOT_EXECUTABLE = 126
+#: What is kept of a container's output, in bytes, and after how many parts (32 kB at most, as the engine frames them) that is
+#: seen to; and of a line that does not end.
+_MOST_OUTPUT = 16_000_000
+_PARTS = 1024
+_LONGEST_LINE = 100_000
 
 
 def local_address() -> str:
@@ -212,7 +218,7 @@ class _Output:
     """What a container prints, read while it runs so that each line can be told as it appears."""
 
     def __init__(self, container: Container, tell: Tell | None) -> None:
-        self._parts: tuple[list[bytes], list[bytes]] = ([], [])
+        self._parts: tuple[deque[bytes], deque[bytes]] = (deque(), deque())
         self._tell = tell
         # Attached before the start: nothing that it prints can be missed.
         self._stream = container.attach(stdout=True, stderr=True, stream=True, logs=True, demux=True)
@@ -232,8 +238,8 @@ class _Output:
             for pair in self._stream:
                 for part, kept in zip(pair, self._parts, strict=True):
                     if part:
-                        kept.append(part)
-                        *lines, rest = (rest + part).split(b"\n")
+                        keep(kept, part)
+                        *lines, rest = (rest[-_LONGEST_LINE:] + part).split(b"\n")
                         for line in lines:
                             self._say(line)
         if rest:
@@ -254,6 +260,15 @@ class _Output:
     @property
     def stderr(self) -> str:
         return b"".join(self._parts[1]).decode(errors="replace")
+
+
+def keep(kept: deque[bytes], part: bytes) -> None:
+    """Keep a part of the output; of very much the end, where the answer stands."""
+    kept.append(part)
+    if len(kept) > _PARTS:
+        whole = b"".join(kept)
+        kept.clear()
+        kept.append(whole[-_MOST_OUTPUT:])
 
 
 @contextlib.contextmanager

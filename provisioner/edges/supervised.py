@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from provisioner.commands import TIMEOUTS, Command, Completed, hide
 from provisioner.edges.supervisor import GRACE, boot
-from provisioner.errors import AuthError, CommandTimedOut, HostError, ProvisionerError
+from provisioner.errors import AuthError, CommandFailed, CommandTimedOut, HostError, ProvisionerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,10 @@ _QUIET = 0.5
 _PATIENCE = GRACE + 4
 _LONGEST = 160  # characters of a command in a message
 _TAIL = 5  # lines
+_WIDEST = 300  # characters of such a line
+#: The most that one command may print, in bytes. The longest build prints a few MB; more is a program that has lost its mind,
+#: and it is ended before it fills the memory here.
+MOST_OUTPUT = 100_000_000
 
 
 class Session(Protocol):
@@ -92,6 +96,12 @@ class SupervisedRunner(ABC):
         output.flush()
         if code is None and self._cancelled.is_set():
             raise HostError(self.host, f"`{shorten(command)}` was cancelled and ended")
+        if code is None and output.full:
+            raise CommandFailed(
+                self.host,
+                f"`{shorten(command)}` printed more than {MOST_OUTPUT // 1_000_000} MB and was ended",
+                hint=f"a program on the host does not stop printing; the last was: {output.tail()}",
+            )
         if code is None:
             raise self._timed_out(command, output)
         return Completed(exit=code, stdout=output.text(0), stderr=output.text(1), seconds=time.monotonic() - started)
@@ -154,6 +164,8 @@ def _follow(
             for is_error, piece in pieces:
                 if output:
                     output.feed(is_error, piece)
+            if output and output.full:
+                return None
         elif code is None:
             heard = now
     return None
@@ -166,11 +178,13 @@ class _Output:
         self._secrets = command.secrets
         self._tell = tell
         self._kept: tuple[list[str], list[str]] = ([], [])
+        self._size = 0
         self._partial = ["", ""]
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
     def feed(self, stream: int, piece: bytes, *, final: bool = False) -> None:
         """Take a piece of a stream (0 output, 1 errors)."""
+        self._size += len(piece)
         text = self._decoders[stream].decode(piece, final)
         self._kept[stream].append(text)
         if self._tell is None:
@@ -180,6 +194,11 @@ class _Output:
             lines.append(self._partial[stream])
         for line in lines:
             self._tell(hide(line.rstrip("\r"), self._secrets))
+
+    @property
+    def full(self) -> bool:
+        """Whether it was more than any command prints."""
+        return self._size > MOST_OUTPUT
 
     def flush(self) -> None:
         """Tell the rests without a newline."""
@@ -192,4 +211,5 @@ class _Output:
 
     def tail(self) -> str:
         """The last lines of the errors, else of the output."""
-        return " | ".join((self.text(1).strip() or self.text(0).strip()).splitlines()[-_TAIL:])
+        lines = (self.text(1).strip() or self.text(0).strip()).splitlines()[-_TAIL:]
+        return " | ".join(line[:_WIDEST] for line in lines)

@@ -41,6 +41,8 @@ _CHECKS = 200
 _SIGNALS = 128  # a shell's code for "ended by signal N" is this plus N
 _KILLED = 137
 _CDI_ENGINE = Range(">=25")  # Docker passes CDI devices from 25 on
+#: Checks that every answer has, whatever they say, where their level is run.
+_ALWAYS: Mapping[str, int] = {"import": 1, "driver": 3, "kernel": 4, "matmul": 5}
 _LAYERS: Mapping[int, Layer] = {0: "library", 1: "library", 2: "library", 3: "driver", 4: "driver"}
 
 #: Why a container with GPUs does not start, in the engine's own words → finding, what it is, remedy.
@@ -133,6 +135,7 @@ def smoke(
     except CommandTimedOut as failure:
         return (_result("smoke", "unknown", "smoke-timed-out", failure.message, remedy=failure.hint),)
     results = judge(done)
+    results += _left_out(results, level)
     if without:
         why = "the stack needs a GPU, and the container was given none: it was not tried on one"
         results += (
@@ -191,7 +194,22 @@ def judge(done: Completed) -> tuple[CheckResult, ...]:
     if done.exit >= _SIGNALS and all(result.status in {"pass", "skip"} for result in results):
         message = f"every check passed, and then the process crashed ({_how(done.exit)})"
         return (*results, _result("smoke", "fail", "smoke-crashed", message, evidence=_end(done)))
+    if done.exit and all(result.status != "fail" for result in results):  # our script ends so only where a check failed
+        message = f"no check failed, and the smoke test ended with {done.exit}: one of them is not true"
+        return (*results, _result("smoke", "unknown", "smoke-no-answer", message, evidence=_end(done)))
     return results
+
+
+def _left_out(results: Sequence[CheckResult], level: int | None) -> tuple[CheckResult, ...]:
+    """A result for what an answer leaves out: an image can print one marked line of its own, and that is not a proof."""
+    names = {result.name for result in results}
+    if names <= {"smoke", "container"}:
+        return ()
+    missing = [name for name, at in _ALWAYS.items() if name not in names and (level is None or at <= level)]
+    if not missing:
+        return ()
+    message = f"the answer says nothing of {', '.join(missing)}: it is not the whole answer of the smoke script"
+    return (_result("smoke", "unknown", "smoke-no-answer", message),)
 
 
 def _answer(output: str) -> Mapping[str, Any] | None:

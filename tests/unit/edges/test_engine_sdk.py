@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from typing import TYPE_CHECKING
 
 import docker
@@ -11,7 +12,7 @@ import pytest
 import requests
 
 from provisioner.edges.engine import CommandEngine, engine_on
-from provisioner.edges.engine_sdk import SdkEngine, as_engine_error, local_address
+from provisioner.edges.engine_sdk import SdkEngine, as_engine_error, keep, local_address
 from provisioner.errors import EngineError, EngineMissing
 from tests.unit.edges.test_engine import Recorded
 
@@ -85,3 +86,13 @@ def test_which_engine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(engine_on(there), CommandEngine)
     monkeypatch.setenv("DOCKER_HOST", "ssh://gpu01")
     assert isinstance(engine_on(here), CommandEngine)
+
+
+def test_of_a_flood_the_end_is_kept() -> None:
+    kept: deque[bytes] = deque()
+    for number in range(4000):
+        keep(kept, b"%06d\n" % number * 4000)
+    keep(kept, b"the answer\n")
+    whole = b"".join(kept)
+    assert whole.endswith(b"003999\nthe answer\n")
+    assert len(whole) < 50_000_000

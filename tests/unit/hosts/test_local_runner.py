@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from provisioner.commands import Address, Command
+from provisioner.edges import supervised
 from provisioner.edges.local import LocalRunner
 from provisioner.edges.supervised import shorten
 from provisioner.edges.supervisor import boot
-from provisioner.errors import CommandTimedOut
+from provisioner.errors import CommandFailed, CommandTimedOut
 
 
 def _alive(marker: str) -> list[str]:
@@ -137,3 +138,11 @@ def test_addresses(text: str, expected: Address) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="not an address"):
         Address.parse(text)
+
+
+def test_a_program_that_does_not_stop_printing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised, "MOST_OUTPUT", 1_000_000)
+    marker = f"marker-{os.getpid()}-flood"
+    with pytest.raises(CommandFailed, match="printed more than 1 MB and was ended"):
+        LocalRunner().run(Command(argv=("sh", "-c", 'while :; do echo "$0"; done', marker), timeout=60))
+    assert not _alive(marker)

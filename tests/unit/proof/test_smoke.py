@@ -16,6 +16,9 @@ from provisioner.values import replace
 from tests.unit.proof.fakes import FakeEngine, lock
 
 PASSED = {"name": "matmul", "level": 5, "status": "pass", "message": "512x512 matrices multiplied", "seconds": 0.1}
+WHOLE = tuple(
+    {**PASSED, "name": name, "level": level} for name, level in (("import", 1), ("driver", 3), ("kernel", 4), ("matmul", 5))
+)
 UNSEEN = Seen[object].unseen("not asked")
 
 
@@ -134,6 +137,18 @@ def test_a_crash_after_every_check_passed_is_a_fault() -> None:
     assert [result.status for result in results] == ["pass", "fail"]
 
 
+def test_an_answer_that_contradicts_its_exit_code_is_unknown() -> None:
+    results = judge(Completed(exit=1, stdout=line(PASSED)))
+    assert [result.status for result in results] == ["pass", "unknown"]
+
+
+def test_a_forged_answer_that_leaves_checks_out_is_no_proof() -> None:
+    engine = FakeEngine(Completed(exit=0, stdout=line(PASSED)))
+    results = smoke("t:1", engine, RunOptions(), lock(cuda=None))
+    assert [result.status for result in results] == ["pass", "unknown"]
+    assert "nothing of import, driver, kernel" in results[-1].message
+
+
 def test_what_a_container_prints_cannot_steer_the_terminal_or_fill_it() -> None:
     hostile = {**PASSED, "message": "\x1b[2J\x07" + "x" * 10_000, "name": "a\x1b]0;title\x07" + "n" * 500}
     [result] = judge(Completed(exit=0, stdout=line(hostile)))
@@ -145,9 +160,9 @@ def test_what_a_container_prints_cannot_steer_the_terminal_or_fill_it() -> None:
 
 
 def test_our_image_runs_the_script_that_it_carries() -> None:
-    engine = FakeEngine(Completed(exit=0, stdout=line(PASSED)))
-    [result] = smoke("t:1", engine, RunOptions(), lock(cuda=None))
-    assert result.status == "pass"
+    engine = FakeEngine(Completed(exit=0, stdout=line(*WHOLE)))
+    results = smoke("t:1", engine, RunOptions(), lock(cuda=None))
+    assert [result.status for result in results] == ["pass"] * 4
     assert engine.asked == [("run", "t:1", ("python3", "/opt/provisioner/smoke.py"), None)]
 
 
