@@ -21,7 +21,11 @@ def command() -> None:
 @click.argument("section")
 @options.common
 def list_(section: str, common: Common) -> int:
-    """List the ids of a section, such as gpus, drivers, cuda, variants or images."""
+    """List the ids of a section.
+
+    Sections are sources, architectures, capabilities, gpus, drivers, cuda, cuda_releases, forward_compat, indexes, frameworks,
+    releases, variants, images, systems and closures.
+    """
     from provisioner.flows.inputs import matrix_with
     from provisioner.flows.rows import listed
 
@@ -33,7 +37,10 @@ def list_(section: str, common: Common) -> int:
 @click.argument("id_", metavar="ID", nargs=-1, required=True)
 @options.common
 def show(id_: tuple[str, ...], common: Common) -> int:
-    """Show a row with every field and every document: provisioner matrix show torch 2.9.1 cu128 linux/amd64."""
+    """Show a row with every field and every document, by its id or as answers cite it.
+
+    provisioner matrix show torch 2.9.1 cu128 linux/amd64, or provisioner matrix show cuda 13.0
+    """
     from provisioner.flows.inputs import matrix_with
     from provisioner.flows.rows import shown
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     Tell = Callable[[str], None]
 
 FILE = click.Path(path_type=Path)
-PLATFORMS = click.Choice(["linux/amd64", "linux/arm64"])
+_MACHINES = {"amd64": "linux/amd64", "x86_64": "linux/amd64", "arm64": "linux/arm64", "aarch64": "linux/arm64"}
+PLATFORMS = click.Choice(["linux/amd64", "linux/arm64", *_MACHINES])
 
 
 @value
@@ -65,7 +66,7 @@ def common(function: Function) -> Function:
 
 _REQUEST = (
     click.argument("requirements", nargs=-1, metavar="[REQUIREMENT...]"),
-    click.option("--gpu", multiple=True, metavar="NAME|sm_XX|none", help="As the driver names it, or short: h100, rtx4090."),
+    click.option("--gpu", multiple=True, metavar="NAME|sm_XX|none", help="A kind of GPU: h100; may be repeated."),
     click.option("--driver", metavar="VERSION|BRANCH|any|upgrade", help="The driver that the hosts have; any; or upgrade."),
     click.option("--python", metavar="X.Y", help="The Python of the environment."),
     click.option("--os", "os_", metavar="ID", help="The hosts' system: ubuntu22.04, debian12."),
@@ -88,7 +89,9 @@ def request(function: Function) -> Function:
     def verb(**given: Any) -> Any:  # noqa: ANN401 - a verb's own options and result
         from provisioner.flows.inputs import Asked
 
-        return function(asked=Asked(**{name: given.pop(name) for name in Asked.__dataclass_fields__}), **given)
+        asked = {name: given.pop(name) for name in Asked.__dataclass_fields__}
+        asked["platform"] = _MACHINES.get(asked["platform"], asked["platform"])
+        return function(asked=Asked(**asked), **given)
 
     return _stack(verb, _REQUEST)
 

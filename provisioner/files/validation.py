@@ -151,4 +151,4 @@ def _job(job: Job, *, has_gpus: bool) -> Iterator[str]:
     for mount in job.mounts:
         if not _MOUNT.fullmatch(mount) or CONTROL.search(mount):
             yield f"mounts: {mount[:80]!r} is not FOLDER:/FOLDER-INSIDE, with :ro or :rw after it, without a comma"
-    yield from (f"command: {word[:80]!r} has a control character" for word in job.command if not word.isprintable())
+    yield from (f"command: {word[:80]!r} has a control character" for word in job.command if CONTROL.search(word))

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _HEADLINE = {
     "conflict": "No stack satisfies this request.",
-    "unknown": "The data does not reach that far, so this is neither a yes nor a no.",
+    "unknown": "The data do not reach that far, so this is neither a yes nor a no.",
 }
+_OPEN = "The question is open, so this is neither a yes nor a no."
 
 
 def decide(gathered: Gathered, matrix: Matrix, *, offline: bool = False) -> Decision:
@@ -137,7 +138,8 @@ def decision_text(decision: Decision) -> str:
     """The decision for a terminal."""
     notes = "".join(f"note: {note.fact}\n" for note in decision.notes)
     if decision.verdict != "ok":
-        return text.refusals(decision.refusals, _HEADLINE[decision.verdict]) + notes
+        asked_nothing = any(refusal.finding == "no-gpu-named" for refusal in decision.refusals)
+        return text.refusals(decision.refusals, _OPEN if asked_nothing else _HEADLINE[decision.verdict]) + notes
     if decision.stack is None:
         return "ok: the named parts fit together\n" + notes
     return notes + text.stack(decision.stack)

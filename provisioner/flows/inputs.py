@@ -86,11 +86,16 @@ def _named_site(path: Path | None) -> Site | None:
 
 
 def read_request(path: Path) -> Request:
-    """request.yaml, decoded."""
-    from provisioner.decode import load
+    """request.yaml, decoded; a lock in its place is told apart, since it is the next file that everyone has."""
+    from provisioner.decode import decode, read_text
     from provisioner.stack.request import Request
+    from provisioner.values import Problem
 
-    return load(path, Request, RequestError)
+    text = read_text(path, RequestError)
+    if "\nstack:" in text and "\npins:" in text:
+        hint = f"render it: provisioner render {path} --to DIR"
+        raise RequestError([Problem(file=str(path), message="this is a lock, and a request is wanted here")], hint=hint)
+    return decode(text, str(path), Request, RequestError)
 
 
 def gather(asked: Asked, matrix: Matrix) -> Gathered:
@@ -148,6 +153,9 @@ def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request
         message = f"{source} is neither facts.json nor an output of nvidia-smi that names a GPU"
         raise UsageError(message, hint="paste the whole output of `nvidia-smi`, or of `nvidia-smi -L`")
     names = tuple(dict.fromkeys(gpu.name for gpu in gpus))
+    if cut := [name for name in names if name.endswith("...")]:
+        hint = "paste `nvidia-smi -L`, or `nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv`"
+        raise UsageError(f"{source}: nvidia-smi cut the name {cut[0]!r}, which may be several products", hint=hint)
     changes: dict[str, object] = {} if request.gpus else {"gpus": names}
     if driver and request.driver == "any":
         changes["driver"] = driver

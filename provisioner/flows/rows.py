@@ -30,14 +30,19 @@ def listed(matrix: Matrix, section: str) -> Answer:
 
 
 def shown(matrix: Matrix, key: str) -> Answer:
-    """Every row with the id `key` (`torch 2.9.1 cu128 linux/amd64`, `580`, `12.8`), and its documents in full."""
+    """Every row with the id `key` (`torch 2.9.1 cu128 linux/amd64`, `580`), and its documents in full.
+
+    `SECTION ID` (`cuda 12.8`), as answers cite their rows, means that section only.
+    """
     from provisioner.stack.rows import key_of
 
+    first, _, rest = key.partition(" ")
+    named = {section: rest for section in sections() if section == first and rest} or dict.fromkeys(sections(), key)
     found: list[dict[str, Any]] = [
         {"section": section, "row": _filled(row), "documents": _documents(matrix, row)}
-        for section in sections()
+        for section, wanted in named.items()
         for row in matrix.rows(section)
-        if key_of(section, row).casefold() == key.casefold()
+        if key_of(section, row).casefold() == wanted.casefold()
     ]
     if not found:
         raise UsageError(f"no row of the matrix has the id {key!r}", hint="provisioner matrix list SECTION shows the ids")

@@ -206,9 +206,12 @@ def _resolve(line: _Line) -> _Done:
         remedies = tuple(f"works: {remedy.text}" for remedy in decision.remedies[:3])
         return _Done(status="failed", says=says + remedies, exit={"conflict": 4, "unknown": 8}.get(decision.verdict, 4))
     stack = decision.stack
-    line.findings += (found for facts in line.facts.values() for found in differences(stack, facts))
+    differs = [found for facts in line.facts.values() for found in differences(stack, facts)]
+    line.findings += differs
     built = f"{stack.framework} {stack.version} {stack.variant}"
-    return _Done(says=(f"{built}, Python {stack.python}, {stack.image.reference}, {stack.compatibility}",))
+    first = f"{built}, Python {stack.python}, {stack.image.reference}, {stack.compatibility}"
+    notes = (f"note: {note.fact}" for note in decision.notes)
+    return _Done(says=(first, *(f"warning: {found.message}" for found in differs), *notes))
 
 
 def _lock(line: _Line) -> _Done:
@@ -248,11 +251,16 @@ def _plan(line: _Line) -> _Done:
         return _Done(status="skipped", says=("no host was named",))
     wanted = Plans(lock=line.lock)
     says: list[str] = []
+    refusals: list[Finding] = []
     for name, plans in zip(_names(line), at_once(line.hosts, lambda host: plan_host(host, wanted)), strict=True):
         line.note(name, plan="\n".join(plan_text(plan) for plan in plans))
         steps = sum(len(plan.steps) for plan in plans)
         refused = [refusal.message for plan in plans for refusal in plan.refusals]
+        refusals += [refusal for plan in plans for refusal in plan.refusals]
         says.append(f"{name}: {'; '.join(refused) if refused else f'{steps} steps to do' if steps else 'nothing to do'}")
+    line.findings += refusals
+    if refusals:
+        return _Done(status="failed", says=tuple(says), exit=7)
     return _Done(status="replayed" if line.recorded else "passed", says=tuple(says))
 
 

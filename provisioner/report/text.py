@@ -28,20 +28,33 @@ def stack(found: Stack) -> str:
     head += [f"cuDNN {found.cudnn}"] if found.cudnn else []
     head += [f"Python {found.python}", found.platform]
     lines = [" · ".join(head)]
-    rows = [("for", _target(found)), ("mode", _MODE[found.compatibility])]
+    rows = [("for", _target(found)), ("mode", _mode(found))]
     rows.append(("image", f"{found.image.reference} ({found.image.flavour})"))
     if found.min_driver:
         flavours = " or ".join(found.kernel_modules) or "any"
-        rows.append(("driver", f">= {found.min_driver}, {flavours} kernel modules"))
+        last = f", branch {found.last_driver} at most (the last that drives them)" if found.last_driver else ""
+        rows.append(("driver", f">= {found.min_driver}{last}, {flavours} kernel modules"))
     if found.published == "named":
         rows.append(("note", "a document names this build, nobody was seen using it: confirm that the index has it"))
     if found.size:
         rows.append(("size", size(found.size)))
-    rows += [("excludes" if not index else "", sentence) for index, sentence in enumerate(found.excludes)]
+    rows += [("limits" if not index else "", sentence) for index, sentence in enumerate(found.excludes)]
     rows += [("allowed", f"rule {rule} was overridden by --allow") for rule in found.allowed]
-    rows += [("because" if not index else "", brief(reason)) for index, reason in enumerate(found.because)]
+    rows += [("because" if not index else "", shown(reason)) for index, reason in enumerate(found.because)]
     lines += _table(rows)
     return "\n".join([*lines, "", found.command]) + "\n"
+
+
+def _mode(found: Stack) -> str:
+    if found.driver == "any" and found.compatibility == "minor-version":
+        return f"minor version compatibility from driver {found.min_driver} on; the limits say from which one on it is native"
+    return _MODE[found.compatibility]
+
+
+def shown(reason: Because) -> str:
+    """A reason with the row that says it, for `provisioner matrix show ROW`, which names the documents in full."""
+    row, colon, _ = reason.source.partition(": ")
+    return f"{reason.fact} [{row}]" if colon else brief(reason)
 
 
 def brief(reason: Because) -> str:
@@ -80,7 +93,8 @@ def refusals(found: Sequence[Refusal], headline: str) -> str:
         lines += [line for reason in refusal.because for line in _wrap(f"source: {brief(reason)}", "    ", "      ")]
     remedies = unique(remedy for refusal in found for remedy in refusal.remedies)
     if remedies:
-        lines += ["", "What works (each was resolved again):"]
+        proved = all(remedy.changes for remedy in remedies)
+        lines += ["", "What works (each was resolved again):" if proved else "What helps:"]
         lines += [line for remedy in remedies for line in _remedy(remedy)]
     return "\n".join(lines) + "\n"
 

@@ -235,8 +235,16 @@ def read_driver(text: str, matrix: Matrix) -> tuple[Driver, Refusal | None]:
 
 def _no_branch(version: Version, matrix: Matrix) -> Refusal | None:
     known = sorted(int(row.branch) for row in matrix.drivers if row.branch.isdigit())
-    if not known or version.major < known[0]:
-        return None  # older than every branch: the rules say what that means for the GPU and for the CUDA
+    if not known:
+        return None
+    if version.major < known[0]:
+        if matrix.cuda_minor(version) is None:
+            return None  # older than every branch: the rules say what that means for the GPU and for the CUDA
+        fact = (
+            f"driver {version} looks like the CUDA version that nvidia-smi prints, which is what the driver supports at most; "
+            f'the driver is the number after "Driver Version" or "KMD Version", of a branch such as {known[-1]}'
+        )
+        return Refusal(rule="driver-known", finding="driver-is-a-cuda-version", fact=fact, certain=False)
     if version.major > known[-1]:
         fact = f"driver {version} is newer than the data of {matrix.collected}, which end with branch {known[-1]}"
     else:

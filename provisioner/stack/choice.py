@@ -64,6 +64,12 @@ def preference(asked: Asked, build: Variant) -> tuple[object, ...]:
     )
 
 
+def last_branch(asked: Asked) -> str | None:
+    """The last driver branch that drives all of the GPUs; None while none of them has been dropped."""
+    last = min((int(target.last_driver) for target in asked.targets if target.last_driver), default=None)
+    return None if last is None else str(last)
+
+
 def _driver_is_free(asked: Asked) -> bool:
     return all(machine.driver.version is None for machine in asked.machines)
 
@@ -96,6 +102,7 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
         capabilities=tuple(sorted({target.capability for target in asked.targets})),
         driver=asked.machines[0].driver.text,
         driver_branch=branch.branch if branch else None,
+        last_driver=last_branch(asked) if build.cuda is not None else None,
         min_driver=_forward_floor(asked, floor) if mode == "forward" else floor,
         kernel_modules=flavours,
         compatibility=mode,
@@ -149,7 +156,9 @@ def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
     if release is not None:
         pinned = asked.wants.asked is not None and asked.wants.asked.bounds is not None
         asked_too = "was asked and " if pinned else ""
-        fact = f"{build.framework} {build.version} is the newest release that {asked_too}has a build that runs"
+        seen = "was seen on its index and " if build.published == "seen" else ""
+        natively = " natively on this driver" if asked.request.prefer == "native" else ""
+        fact = f"{build.framework} {build.version} is the newest release that {asked_too}has a build that {seen}runs{natively}"
         why.append(asked.because(fact, "releases", release))
     kind = "is what the default index serves" if build.default else f"comes from {build.index}"
     chosen = "was asked" if asked.python is not None else "the newest settled one with a maintained base image"

@@ -73,6 +73,7 @@ class Stack:
     driver: str = "any"  # as asked
     driver_branch: str | None = None
     min_driver: Version | None = None
+    last_driver: str | None = None  # the last branch that drives these GPUs
     kernel_modules: tuple[ModuleFlavour, ...] = ()  # the flavours that drive these GPUs; empty for a CPU stack
     compatibility: Compatibility
     sass: tuple[Capability, ...] = ()

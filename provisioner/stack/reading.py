@@ -135,12 +135,23 @@ def _ambiguous(word: str, products: Sequence[Gpu]) -> Refusal:
     return Refusal(rule="gpu-known", finding="gpu-ambiguous", fact=fact)
 
 
+#: How people write a number of GPUs before or behind the name.
+_COUNT = re.compile(r"^\d+\s*[x*]\s*|\s*[x*]\s*\d+$|:\d+$", re.IGNORECASE)
+
+
 def _unknown_gpu(word: str, matrix: Matrix) -> Refusal:
     import difflib
 
     names = {gpu.name.lower(): gpu.name for gpu in matrix.gpus}
     near = [names[name] for name in difflib.get_close_matches(word.strip().lower(), names, n=5, cutoff=0.5)]
     fact = f"no GPU in the data of {matrix.collected} is called {word!r}"
+    alone = _COUNT.sub("", word.strip())
+    if "," in word:
+        fact = f"{word!r} are several names: give each kind of GPU by itself (--gpu may be repeated)"
+        return Refusal(rule="gpu-known", finding="gpu-name-not-understood", fact=fact, certain=False)
+    if alone != word.strip() and _products(alone, matrix):
+        fact = f"{word!r} holds a number: name the kind, {alone!r}; how many a job takes is gpus_per_node of the job"
+        return Refusal(rule="gpu-known", finding="gpu-name-not-understood", fact=fact, certain=False)
     if near:
         fact += f"; names near it: {', '.join(near)}"
     fact += ". A capability works too: what `nvidia-smi --query-gpu=compute_cap` prints"

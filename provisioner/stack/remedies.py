@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from provisioner.stack.resolve import Confirm
     from provisioner.stack.rows import Release, Variant
 
+#: Findings that newer data may answer; a slip of the pen they do not.
+_BEYOND = ("-not-in-data", "-newer-than-data")
 _MOST = 6  # remedies; more are no help
 _TOGETHER = 4  # parts that are changed at once
 _BUILDS = 3  # other builds of the same release that are named
@@ -41,7 +43,8 @@ def with_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
 def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Variant] = ()) -> tuple[Remedy, ...]:
     """The changes that help, the cheapest first; where the request goes beyond the data, newer data do."""
     if not any(item.certain for item in refusals):
-        return (*remedies_for_parts(asked, refusals), *_newer_data(asked))
+        beyond = any(refusal.finding.endswith(_BEYOND) for refusal in refusals)
+        return (*remedies_for_parts(asked, refusals), *(_newer_data(asked) if beyond else ()))
     found: list[Remedy] = []
     for remedy in itertools.chain(
         remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)
@@ -173,14 +176,13 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"cuda-compat of CUDA {stack.cuda} in the image (data-centre GPUs only)")
     if "platform" in names:
         parts.append(f"platform {stack.platform} instead of {request.platform}")
-    return "; ".join((*parts, *_needs(asked, stack)))
+    return "; ".join((*parts, *_needs(stack)))
 
 
-def _needs(asked: Asked, stack: Stack) -> list[str]:
+def _needs(stack: Stack) -> list[str]:
     """What the answer needs of the host: the lowest driver, the last branch, the flavour of the kernel modules."""
     if stack.min_driver is None:
         return []
     modules = f" with the {stack.kernel_modules[0]} kernel modules" if len(stack.kernel_modules) == 1 else ""
-    last = min((int(target.last_driver) for target in asked.targets if target.last_driver), default=None)
-    upper = f", branch {last} at most" if last is not None else ""
+    upper = f", branch {stack.last_driver} at most" if stack.last_driver is not None else ""
     return [f"needs driver {stack.min_driver} (branch {stack.min_driver.major}) or newer{upper}{modules}"]

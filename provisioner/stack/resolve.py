@@ -189,6 +189,8 @@ def _unused(asked: Asked, allowed: Sequence[str]) -> tuple[Note, ...]:
 
 def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
     """No framework is asked, only whether the parts fit. A CUDA is judged as a build that holds all its toolkit can target."""
+    if asked.wants.others:
+        return _refused(asked, (_no_framework(asked),), remedies=remedies)
     cuda = asked.request.cuda
     found = parts
     if cuda is not None:
@@ -218,6 +220,20 @@ def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
         return _refused(asked, found.refusals, remedies=remedies)
     said = tuple(Note(rule="parts-fit", finding="part-fits", fact=item.fact, because=(item,)) for item in found.because)
     return Decision(verdict="ok", notes=(*found.notes, *said))
+
+
+def _no_framework(asked: Asked) -> Refusal:
+    """Packages were asked, and none of them is a framework that the matrix knows: nothing here can say what they need."""
+    names = [item.name for item in asked.wants.others]
+    known = asked.matrix.frameworks
+    fact = f"no framework of the data of {asked.matrix.collected} is among the packages {', '.join(names)}"
+    called = [row.id for row in known if row.name.lower() in names]
+    close = [row.id for row in known if any(name.startswith(row.id) for name in names)]
+    if called or close:
+        fact += f"; did you mean {(called or close)[0]}?"
+    else:
+        fact += f" (known: {', '.join(row.id for row in known)})"
+    return Refusal(rule="package-known", finding="package-not-in-data", fact=fact, certain=False)
 
 
 def _no_cuda(asked: Asked) -> Refusal:

@@ -198,3 +198,47 @@ def test_the_matrix_shows_a_row_with_its_documents(capsys: pytest.CaptureFixture
     assert answer["rows"][0]["documents"]
     assert run(["matrix", "show", "no such row"]) == 2
     assert run(["matrix", "check"]) == 0
+
+
+@pytest.mark.parametrize("package", ["pytorch==2.6", "tensorflow", "torch2.6", "numpy"])
+def test_packages_without_a_framework_are_never_ok(package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _json(capsys, *RESOLVE, package, "--gpu", "a100")
+    assert (code, answer["stack"]) == (8, None)
+    assert "torch" in answer["findings"][0]["message"]
+    assert run(["explain", package, "--gpu", "a100", "--offline"]) == 8
+    assert run(["lock", package, "--gpu", "a100", "--offline", "-o", str(tmp_path / "x.yaml")]) == 8
+    assert not (tmp_path / "x.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--gpu", "2xa100"], "gpus_per_node"),
+        (["--gpu", "a100:2"], "gpus_per_node"),
+        (["--gpu", "v100,h100"], "several names"),
+        (["--gpu", "h100", "--driver", "12.4"], "Driver Version"),
+    ],
+)
+def test_common_slips_are_named(flags: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _json(capsys, *RESOLVE, "torch", *flags)
+    assert code == 8
+    assert said in answer["findings"][0]["message"]
+
+
+def test_a_gpu_that_drivers_have_dropped_has_a_last_branch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*RESOLVE, "torch", "--gpu", "k80"]) == 0
+    assert "branch 470 at most" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_lock_in_the_place_of_a_request_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "stack.lock.yaml"
+    assert run(["lock", "torch==2.9.1", "--gpu", "h100", "--driver", "550", "--offline", "-o", str(lock)]) == 0
+    capsys.readouterr()
+    assert run([*RESOLVE, "--request", str(lock)]) == 3
+    assert "this is a lock" in capsys.readouterr().err
+
+
+def test_the_machine_may_be_named_as_uname_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        _json(capsys, *RESOLVE, "torch==2.9.1", "--gpu", "none", "--platform", "aarch64")[1]["stack"]["platform"] == "linux/arm64"
+    )
