@@ -59,6 +59,8 @@ def command(request: Path | None, folder: Path, on: tuple[str, ...], common: Com
 
         run = up(asked, Audience(said=said, started=started, ended=ended, tell=said if console.progress() else None))
     paths = keep(run, folder)
+    if not run.exit and not on and run.lock is not None:
+        console.err(f"next: provisioner build {folder} --on HOST, then provisioner test {folder} --on HOST")
     return console.emit(
         answer(run), "".join(f"{path}\n" for path in (*(folder / name for name in run.files), *paths)), as_json=common.json
     )
