@@ -16,7 +16,19 @@ from provisioner.commands import TIMEOUTS, Command, Completed
 from provisioner.errors import CommandFailed, UsageError
 from provisioner.facts import FACTS, Fact, HostFacts, facts_of
 from provisioner.findings import Seen
-from provisioner.hosts.sections import LATE, MISSING, PROBE, ROOTLESS, SKIPPED, Section, split
+from provisioner.hosts.sections import (
+    LATE,
+    MISSING,
+    NOT_RECORDED,
+    OTHER,
+    OTHER_GOAL,
+    PROBE,
+    ROOTLESS,
+    SKIPPED,
+    Section,
+    digest_of,
+    split,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +51,9 @@ if command -v setsid >/dev/null 2>&1; then own=setsid; else own=''; fi
 if [ "$(id -u)" = 0 ]; then root=root; fi
 trap 'tick=$((tick+1))' ALRM
 ( while sleep 1; do kill -ALRM $$ || exit; done ) >/dev/null 2>&1 &
-clock=$!
+clock=$! pid=''
+# told to end, because the connection is gone or the time is over: what it runs has a session of its own and ends with it
+trap '{ kill -KILL "-$pid" || kill -KILL "$pid"; kill "$clock"; } 2>/dev/null; exit 143' TERM HUP INT
 frame() {
   printf '\n%s %s %s %s\n' "$mark" "$@"
   printf '\n%s %s %s %s\n' "$mark" "$@" >&2
@@ -120,7 +134,7 @@ def probe(runner: Runner, asks: Sequence[str] | None = None, *, steps: Mapping[s
 def probe_command(rows: Iterable[Fact], steps: Mapping[str, Sequence[str]], marker: str) -> Command:
     """The command that asks for `rows` and `steps`; the names of its sections follow the marker, for a replay to read."""
     rows = list(rows)
-    names = [f"fact/{row.id}" for row in rows] + [f"step/{name}" for name in steps]
+    names = [f"fact/{row.id}" for row in rows] + [f"step/{name}={digest_of(argv)}" for name, argv in steps.items()]
     argv = ("sh", "-c", probe_script(rows, steps), PROBE, marker, *names)
     return Command(argv=argv, timeout=TIMEOUTS["probe"])
 
@@ -145,7 +159,7 @@ def read_fact(row: Fact, section: Section | None) -> Seen[Any]:
     if section is None:
         return Seen.unseen("the probe ended before it was asked")
     if section.end == MISSING:
-        return Seen.unseen("not in this recording")
+        return Seen.unseen(NOT_RECORDED)
     if section.end == SKIPPED:
         return Seen.unseen("the probe ran out of time before it was asked")
     if section.end == LATE:
@@ -160,7 +174,9 @@ def read_step(section: Section | None) -> Seen[bool]:
     if section is None:
         return Seen.unseen("the probe ended before it was asked")
     if section.end == MISSING:
-        return Seen.unseen("not in this recording")
+        return Seen.unseen(NOT_RECORDED)
+    if section.end == OTHER:
+        return Seen.unseen(OTHER_GOAL)
     if section.end == SKIPPED:
         return Seen.unseen("the probe ran out of time before it was asked")
     if section.end == LATE:

@@ -2,14 +2,17 @@
 
     recording.yaml            format, kind (`recorded` on a host, `composed` by a person), why, sources
     facts/ID.out .err .exit   what a section of the probe printed, and how it ended
-    steps/ID.exit             whether the check of a playbook step held
+    steps/ID.exit .sha256     whether the check of a playbook step held, and the SHA-256 of the check (its argv, NUL between)
     commands/NNN.yaml         everything that is not the probe: argv, the SHA-256 of its input, exit, stdout, stderr
 
-A file that is not there is unseen ("not in this recording"), so a new row of FACTS breaks no recording. A replay is read-only.
+A file that is not there is unseen ("not in this recording"), so a new row of FACTS breaks no recording. What a check said counts
+for that check alone: for another one, and where its SHA-256 is not there, the step is unseen ("recorded for another goal"). A replay
+is read-only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -20,7 +23,7 @@ from provisioner.commands import Completed
 from provisioner.decode import MAX_BYTES, dump_yaml, read_text
 from provisioner.errors import HostError, RecordingError
 from provisioner.facts import FACTS
-from provisioner.hosts.sections import LATE, MISSING, ROOTLESS, SKIPPED, Section, asked, join, split
+from provisioner.hosts.sections import LATE, MISSING, OTHER, ROOTLESS, SKIPPED, Section, asked, join, split
 from provisioner.values import Problem, value
 
 if TYPE_CHECKING:
@@ -32,9 +35,13 @@ if TYPE_CHECKING:
     Tell = Callable[[str], None]
 
 _FILE = "recording.yaml"
-_FOLDERS = {"facts": re.compile(r"([a-z][a-z0-9_]*)\.(out|err|exit)"), "steps": re.compile(r"([a-z0-9][a-z0-9_-]*)\.(exit)")}
+_FOLDERS = {
+    "facts": re.compile(r"([a-z][a-z0-9_]*)\.(out|err|exit)"),
+    "steps": re.compile(r"([a-z0-9][a-z0-9_-]*)\.(exit|sha256)"),
+}
 _COMMAND = re.compile(r"\d{3,6}\.yaml")
 _END = re.compile(rf"\d{{1,3}}|{LATE}|{SKIPPED}|{ROOTLESS}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MOST_FILES = 10_000
 
 
@@ -68,7 +75,7 @@ class ReplayRunner:
     def __init__(self, folder: Path, *, host: str | None = None) -> None:
         """Replay `folder`, which the user calls `host`. The whole folder is read and checked here."""
         self.host = host or f"replay:{folder}"
-        self.recording, self._sections, self._commands = _read(folder)
+        self.recording, self._sections, self._checks, self._commands = _read(folder)
         self._next: dict[tuple[tuple[str, ...], str], int] = {}
 
     def close(self) -> None:
@@ -79,7 +86,7 @@ class ReplayRunner:
         probe = asked(command)
         if probe is not None:
             marker, names = probe
-            stdout, stderr = join(marker, (self._sections.get(name) or Section(name=name, end=MISSING) for name in names))
+            stdout, stderr = join(marker, map(self._section, names))
             return Completed(exit=0, stdout=stdout, stderr=stderr)
         key = (command.argv, _digest(command.stdin))
         answers = [entry for entry in self._commands if (entry.argv, entry.stdin) == key]
@@ -95,6 +102,14 @@ class ReplayRunner:
         for line in (answer.stdout + answer.stderr).splitlines() if tell else ():
             tell(line)  # type: ignore[misc]  # the loop is empty without tell
         return Completed(exit=answer.exit, stdout=answer.stdout, stderr=answer.stderr)
+
+    def _section(self, asked_for: str) -> Section:
+        """What was recorded for a fact, or for exactly this check of a step."""
+        name, _, check = asked_for.partition("=")
+        section = self._sections.get(name)
+        if section is None:
+            return Section(name=name, end=MISSING)
+        return section if check == self._checks.get(name, "") else Section(name=name, end=OTHER)
 
 
 class RecordingRunner:
@@ -117,8 +132,9 @@ class RecordingRunner:
         done = self._runner.run(command, tell=tell)
         probe = asked(command)
         if probe is not None:
+            checks = dict(name.partition("=")[::2] for name in probe[1])
             for section in split(probe[0], done).values():
-                self._keep(section)
+                self._keep(section, checks.get(section.name, ""))
         else:
             self._count += 1
             kept = RecordedCommand(
@@ -127,12 +143,14 @@ class RecordingRunner:
             _write(self._folder / "commands" / f"{self._count:03d}.yaml", _hidden(dump_yaml(kept), command))
         return done
 
-    def _keep(self, section: Section) -> None:
+    def _keep(self, section: Section, check: str) -> None:
         path = self._folder / section.name.replace("fact/", "facts/", 1).replace("step/", "steps/", 1)
         _write(path.with_name(f"{path.name}.exit"), f"{section.end}\n")
         if section.name.startswith("fact/"):
             _write(path.with_name(f"{path.name}.out"), section.stdout)
             _write(path.with_name(f"{path.name}.err"), section.stderr)
+        else:
+            _write(path.with_name(f"{path.name}.sha256"), f"{check}\n")
 
 
 def _hidden(text: str, command: Command) -> str:
@@ -155,17 +173,24 @@ def _prepare(folder: Path, host: str) -> None:
         if not (folder / _FILE).is_file():
             _write(folder / _FILE, dump_yaml(Recording(kind="recorded", why=f"what {host} answered")))
     except OSError as failure:
+        for path in (folder / "facts", folder / "steps", folder / "commands", folder):
+            with contextlib.suppress(OSError):  # not empty: it is a recording that is continued
+                path.rmdir()
         raise RecordingError([Problem(file=str(folder), message=(failure.strerror or str(failure)).lower())]) from failure
 
 
 def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
-def _read(folder: Path) -> tuple[Recording, dict[str, Section], tuple[RecordedCommand, ...]]:
-    """The whole recording; RecordingError with every mistake and its place."""
+def _read(folder: Path) -> tuple[Recording, dict[str, Section], dict[str, str], tuple[RecordedCommand, ...]]:
+    """The whole recording, with the SHA-256 of each step's check; RecordingError with every mistake and its place."""
     if not folder.is_dir():
         raise RecordingError([Problem(file=str(folder), message="there is no such folder")])
     problems: list[Problem] = []
@@ -186,17 +211,25 @@ def _read(folder: Path) -> tuple[Recording, dict[str, Section], tuple[RecordedCo
                 texts.setdefault((kind[:-1], name), {})[part] = read_text(path, RecordingError)
         except RecordingError as error:
             problems += error.problems
-    sections = {}
+    sections, checks = {}, {}
     for (kind, name), found in texts.items():
         end = found.get("exit", "0").strip()
         if not _END.fullmatch(end):
             place = folder / f"{kind}s" / f"{name}.exit"
             problems.append(Problem(file=str(place), line=1, column=1, message=f"{end[:40]!r} is no exit code"))
+        check = found.get("sha256", "").strip()
+        if check and not _SHA256.fullmatch(check):
+            place = folder / f"{kind}s" / f"{name}.sha256"
+            problems.append(Problem(file=str(place), line=1, column=1, message=f"{check[:40]!r} is no SHA-256"))
+        if kind == "step":
+            if "exit" not in found:
+                continue
+            checks[f"step/{name}"] = check or "unknown"
         section = Section(name=f"{kind}/{name}", end=end, stdout=found.get("out", ""), stderr=found.get("err", ""))
         sections[section.name] = section
     if problems:
         raise RecordingError(problems, hint="a recording is what `provisioner probe HOST --record DIR` writes")
-    return recording, sections, tuple(commands)
+    return recording, sections, checks, tuple(commands)
 
 
 def _files(folder: Path, problems: list[Problem]) -> Iterator[Path]:

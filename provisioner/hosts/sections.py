@@ -6,22 +6,27 @@ A replay writes what a host would have written, so that both are read by the sam
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
 from provisioner.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from provisioner.commands import Command, Completed
 
 #: `$0` of the probe's program, by which a replay knows it.
 PROBE = "provisioner-probe"
-#: Instead of an exit code: it did not answer in its time; the probe had none left; root is needed; a recording lacks it.
-LATE, SKIPPED, ROOTLESS, MISSING = "late", "skipped", "rootless", "missing"
+#: Instead of an exit code: it did not answer in its time; the probe had none left; root is needed; a recording lacks it, or
+#: holds the answer to another check.
+LATE, SKIPPED, ROOTLESS, MISSING, OTHER = "late", "skipped", "rootless", "missing", "other"
+#: Why a section of a recording is unseen.
+NOT_RECORDED = "not in this recording"
+OTHER_GOAL = "recorded for another goal"
 
-_ENDS = frozenset({"-", LATE, SKIPPED, ROOTLESS, MISSING})
+_ENDS = frozenset({"-", LATE, SKIPPED, ROOTLESS, MISSING, OTHER})
 _WHERE_MARKER = 4  # sh -c PROGRAM PROBE MARKER NAME…
 
 
@@ -67,8 +72,13 @@ def _framed(marker: str, text: str) -> Iterable[tuple[str, str, str]]:
             name = ""
 
 
+def digest_of(argv: Sequence[str]) -> str:
+    """What names the check of a step, so that a recording answers no other one: SHA-256 of its argv."""
+    return hashlib.sha256("\0".join(argv).encode()).hexdigest()
+
+
 def asked(command: Command) -> tuple[str, tuple[str, ...]] | None:
-    """The marker and the names of the sections that a probe asks for; None for any other command."""
+    """The marker and the names of the sections that a probe asks for, `step/ID=SHA256` for a check; None for another command."""
     argv = command.argv
     if argv[:2] != ("sh", "-c") or len(argv) <= _WHERE_MARKER or argv[3] != PROBE:
         return None

@@ -21,7 +21,7 @@ from provisioner.facts import FACTS, Fact
 from provisioner.facts.parsers import lines, word
 from provisioner.findings import Seen
 from provisioner.hosts.probe import probe, probe_command, probe_script, read_fact, read_step
-from provisioner.hosts.sections import PROBE, Section, asked, join, split
+from provisioner.hosts.sections import PROBE, Section, asked, digest_of, join, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +78,16 @@ def test_no_child_of_a_late_program_outlives_it() -> None:
     found = _run([_fact("(trap '' TERM; sleep 604804) & wait", seconds=1)])
     assert found["fact/kernel"].end == "late"
     assert subprocess.run(("pgrep", "-f", "sleep 604804"), check=False).returncode == 1
+
+
+def test_a_probe_that_is_ended_takes_its_program_with_it() -> None:
+    command = probe_command([_fact("trap '' TERM; sleep 604806 & sleep 604805")], {}, _MARK)
+    with subprocess.Popen(command.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        while subprocess.run(("pgrep", "-f", "^sleep 604805"), check=False, capture_output=True).returncode:
+            time.sleep(0.1)
+        running.terminate()
+        assert running.wait(timeout=10) == 143
+    assert subprocess.run(("pgrep", "-f", "^sleep 60480[56]"), check=False).returncode == 1
 
 
 def test_what_came_before_the_deadline_counts_where_it_may() -> None:
@@ -197,7 +207,7 @@ def test_the_program_is_clean_sh(tmp_path: Path) -> None:
 
 def test_a_marker_is_new_each_time_and_a_probe_is_known_by_its_form() -> None:
     command = probe_command([FACTS["kernel"]], {"a": ("true",)}, _MARK)
-    assert asked(command) == (_MARK, ("fact/kernel", "step/a"))
+    assert asked(command) == (_MARK, ("fact/kernel", f"step/a={digest_of(('true',))}"))
     assert asked(Command(argv=("sh", "-c", "x"))) is None
     assert asked(Command(argv=("docker", "version"))) is None
     seen: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from provisioner.hosts.plan import goal_of, plan, step_checks
 from provisioner.hosts.playbook import load_playbook
 from provisioner.hosts.probe import probe
 from provisioner.hosts.recording import RecordingRunner, ReplayRunner
+from provisioner.hosts.sections import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +104,36 @@ def test_the_v100_node_has_nothing_left_to_do() -> None:
     assert (plan(playbook, facts, goal).steps, plan(playbook, facts, goal).refusals) == ((), ())
 
 
+@pytest.mark.parametrize("folder", _ALL, ids=lambda folder: folder.name)
+def test_the_checks_of_a_composed_recording_are_those_of_the_playbook_today(folder: Path) -> None:
+    """REGOLD=1 writes their SHA-256 anew: for whoever changes the playbook and has looked at what the recording answers."""
+    playbook = load_playbook("container-toolkit")
+    for name, argv in step_checks(playbook, goal_of(playbook, [])).items():
+        path = folder / "steps" / f"{name}.sha256"
+        if not path.with_suffix(".exit").exists():
+            continue
+        if os.environ.get("REGOLD"):
+            path.write_text(f"{digest_of(argv)}\n")
+        assert path.read_text() == f"{digest_of(argv)}\n"
+
+
+def test_a_recorded_check_counts_for_its_own_goal_only() -> None:
+    playbook = load_playbook("container-toolkit")
+    goal = goal_of(playbook, ["toolkit=1.17.0"])
+    facts = probe(ReplayRunner(_TESTS / "ubuntu2204-v100"), steps=step_checks(playbook, goal))
+    made = plan(playbook, facts, goal)
+    assert [(step.id, step.unseen) for step in made.steps] == [("packages", "recorded for another goal")]
+
+
+def test_a_recorded_check_that_does_not_say_what_it_was_is_unseen(tmp_path: Path) -> None:
+    _break(tmp_path, "steps/a.exit", b"0\n")
+    assert probe(ReplayRunner(tmp_path), steps={"a": ("true",)}).steps["a"] == Seen.unseen("recorded for another goal")
+    (tmp_path / "steps/a.sha256").write_text(digest_of(("true",)))
+    assert probe(ReplayRunner(tmp_path), steps={"a": ("true",)}).steps["a"] == Seen(True)
+    (tmp_path / "steps/a.exit").unlink()
+    assert probe(ReplayRunner(tmp_path), steps={"a": ("true",)}).steps["a"] == Seen.unseen("not in this recording")
+
+
 def test_a_missing_file_is_unseen(tmp_path: Path) -> None:
     (tmp_path / "recording.yaml").write_text("format: 1\nkind: composed\n")
     facts = probe(ReplayRunner(tmp_path), steps={"a": ("true",)})
@@ -137,6 +169,7 @@ def _break(folder: Path, name: str, data: bytes | None) -> None:
         ("facts/kernel.out", b"\xff", "kernel.out:1:1: not UTF-8 text"),
         ("facts/kernel.exit", b"soon\n", "kernel.exit:1:1: 'soon' is no exit code"),
         ("facts/kernel.exit", b"99999\n", "is no exit code"),
+        ("steps/a.sha256", b"abc\n", "a.sha256:1:1: 'abc' is no SHA-256"),
         ("facts/kernel.out", None, "kernel.out: not a plain file"),
         ("facts/$(id).out", b"", "$(id).out: not a file of a recording"),
         ("steps/a/b", b"", "steps/a: not a plain file"),
