@@ -55,6 +55,8 @@ def read_text(path: Path, error: type[DataError] = DataError, *, limit: int = MA
             raw = stream.read(limit + 1)
     except OSError as failure:
         raise error([Problem(file=str(path), message=(failure.strerror or str(failure)).lower())]) from failure
+    except ValueError as failure:
+        raise error([Problem(file=str(path), message="not the name of a file: it has a NUL")]) from failure
     if len(raw) > limit:
         raise error([Problem(file=str(path), message=f"larger than {limit // 1_000_000} MB, which no such file is")])
     try:
@@ -173,7 +175,7 @@ class Decoder:
 
     def _sequence(self, node: yaml.Node, item: Any, where: str) -> Any:  # noqa: ANN401 - see read
         if not isinstance(node, yaml.SequenceNode):
-            return self.note(node, f"{where} must be a list")
+            return self.note(node, f"{where} must be a list, such as {_as_list(node, where)}")
         values = [self.read(child, item, f"an item of {where}") for child in node.value]
         return tuple(entry for entry in values if entry is not _MISSING)
 
@@ -272,6 +274,14 @@ def _fields(wanted: Hashable) -> Mapping[str, tuple[str, Any, bool]]:
 def is_newer(form: str) -> bool:
     """Whether `form`, the text of `format`, is that of a newer provisioner than this one, which reads format 1."""
     return re.fullmatch("[0-9]+", form) is not None and form.lstrip("0") not in {"", "1"}
+
+
+def _as_list(node: yaml.Node, where: str) -> str:
+    """A list as an example: of what stands there, where that is plain words."""
+    text = node.value if isinstance(node, yaml.ScalarNode) else ""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=+/ -]{0,60}", text):
+        return "[python, train.py]" if where == "command" else "[a, b]"
+    return f"[{', '.join(text.split())}]" if where == "command" else f"[{text}]"
 
 
 def _did_you_mean(key: str, known: Mapping[str, object]) -> str:

@@ -11,6 +11,7 @@ from provisioner.cli import console, options
 
 if TYPE_CHECKING:
     from provisioner.cli.options import Common
+    from provisioner.findings import Finding
     from provisioner.flows.inputs import Asked
 
 
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 @options.common
 def command(asked: Asked, hashes: bool, output: Path, common: Common) -> int:  # noqa: FBT001 - click passes flags by name
     """Write the resolved stack to stack.lock.yaml: portable, no address, no secret, no timestamp."""
+    from provisioner.errors import UsageError
     from provisioner.flows.answers import decide, decision_answer, decision_text
-    from provisioner.flows.files import lock_of
+    from provisioner.flows.files import lock_of, not_pinned
     from provisioner.flows.inputs import gather, matrix_with
     from provisioner.flows.output import write_file
     from provisioner.report.answer import Answer
     from provisioner.stack.lock import lock_text
 
+    if hashes and asked.offline:
+        raise UsageError("--hashes asks the package index, --offline forbids it", hint="leave one of them out")
     matrix = matrix_with(common.matrix)
     gathered = gather(asked, matrix)
     for sentence in gathered.said:
@@ -37,10 +41,21 @@ def command(asked: Asked, hashes: bool, output: Path, common: Common) -> int:  #
     if decision.stack is None:
         return console.emit(answer, decision_text(decision), as_json=common.json)
     lock = lock_of(decision, gathered, matrix, hashes=hashes, tell=console.err if console.progress() else None)
+    bare = not_pinned(lock, gathered, matrix) if hashes else None
+    if bare is not None:  # a lock that lacks what was asked for is not written: nobody would look into it again
+        answer = Answer(
+            verdict="unknown", findings=(bare, *answer.findings), fields={**answer.fields, "file": None, "pins": lock.pins}
+        )
+        return console.emit(answer, _unwritten(bare, output), as_json=common.json)
     write_file(output, lock_text(lock), force=common.force)
     text = decision_text(decision) + f"\nwritten: {output} ({_pinned(len(lock.pins.packages), lock.pins.why_not)})\n"
     fields = {**answer.fields, "file": str(output), "pins": lock.pins}
     return console.emit(Answer(verdict=answer.verdict, findings=answer.findings, fields=fields), text, as_json=common.json)
+
+
+def _unwritten(bare: Finding, output: Path) -> str:
+    works = "".join(f"  what to do: {remedy.text}\n" for remedy in bare.remedies)
+    return f"{bare.message}\n{works}{output} was not written.\n"
 
 
 def _pinned(count: int, why_not: str | None) -> str:

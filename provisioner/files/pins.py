@@ -211,6 +211,11 @@ def read(output: str, stack: Stack, own: Collection[str]) -> tuple[Pin, ...]:
     )
 
 
+def silent(index: str) -> str:
+    """How `why_not` begins where an index does not answer."""
+    return f"the package index {index} does not answer"
+
+
 def normal(name: str) -> str:
     """The one spelling of a package's name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -233,7 +238,7 @@ def _failed(stderr: str, stack: Stack, where: Places) -> Pins:
     if failing or re.search(r"error sending request|Request failed after|dns error|client error \(Connect\)", stderr):
         address = failing[1] if failing else ""
         index = stack.index if where.framework and address.startswith(where.framework.rstrip("/")) else DEFAULT_INDEX
-        return Pins(why_not=f"the package index {index} does not answer: {_cause(stderr)}")
+        return Pins(why_not=f"{silent(index)}: {_cause(stderr)}")
     if re.search(r"network (?:was|is) disabled|network connectivity is disabled", stderr):
         return Pins(why_not="the indexes were not asked (offline), and uv's cache does not have everything")
     if source := re.search(r"[Bb]ecause (?!request\b)(\S+?)(?:==\S+)? has no usable wheels", stderr):

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from provisioner.stack.lock import Lock, Pin
     from provisioner.stack.request import Job
 
-_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and the same with days. One spelling is enough for us, the
-# one that nobody misreads: 1:30 would be a minute and a half.
-_TIME = re.compile(r"(\d+-)?\d{1,2}:[0-5]\d:[0-5]\d")
-_MEMORY = re.compile(r"\d+[KMGT]?")
-_MOUNT = re.compile(r"[^:,\x00-\x1f\x7f]+:/[^:,\x00-\x1f\x7f]*(:(ro|rw))?")
 # Debian Policy 5.6.1, with a version or an architecture after it.
 _APT = re.compile(r"[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~*-]+)?")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -134,21 +128,8 @@ def _bare(lock: Lock) -> Iterator[Pin]:
 
 
 def _job(job: Job, *, has_gpus: bool) -> Iterator[str]:
-    if not _JOB.fullmatch(job.name):
-        yield "a job's name is a file name too: 1 to 64 letters, digits, . _ -, the first a letter or digit"
-    if job.nodes != 1:
-        yield f"a job of kind {job.kind} runs on one node, not on {job.nodes}"
-    if job.gpus_per_node is not None and job.gpus_per_node < 0:
-        yield f"gpus_per_node: {job.gpus_per_node} is not a number of GPUs"
-    if job.gpus_per_node and job.gpus_per_node > 0 and not has_gpus:
-        yield f"it asks for {job.gpus_per_node} GPUs, and the stack is a CPU build that would leave them idle"
-    if job.cpus_per_gpu < 1:
-        yield f"cpus_per_gpu: {job.cpus_per_gpu} is not a number of CPUs"
-    if not _TIME.fullmatch(job.time):
-        yield f"time: {job.time[:40]!r} is not [DAYS-]HH:MM:SS (12:00:00, 2-00:00:00)"
-    if not _MEMORY.fullmatch(job.mem):
-        yield f"mem: {job.mem[:40]!r} is not a whole number with K, M, G or T (64G); without a letter it is MiB"
-    for mount in job.mounts:
-        if not _MOUNT.fullmatch(mount) or CONTROL.search(mount):
-            yield f"mounts: {mount[:80]!r} is not FOLDER:/FOLDER-INSIDE, with :ro or :rw after it, without a comma"
-    yield from (f"command: {word[:80]!r} has a control character" for word in job.command if CONTROL.search(word))
+    """What a job cannot know of itself: the stack that it runs, and what a script can hold. The rest `Job` refuses."""
+    if job.gpus_per_node and not has_gpus:
+        yield f"gpus_per_node: it asks for {job.gpus_per_node} GPUs, and the stack is a CPU build that would leave them idle"
+    for name, texts in (("mounts", job.mounts), ("command", job.command)):
+        yield from (f"{name}: {text[:80]!r} has a control character" for text in texts if CONTROL.search(text))

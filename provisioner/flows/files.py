@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.errors import LockError, NoStackError, ProvisionerError
+from provisioner.files.site import DEFAULT_INDEX
 from provisioner.flows.answers import index_addresses
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from provisioner.files.site import Site
     from provisioner.files.tree import Tree
+    from provisioner.findings import Finding, Remedy
     from provisioner.flows.inputs import Gathered
     from provisioner.stack.answer import Decision
     from provisioner.stack.lock import Lock, Pins, Stack
@@ -49,6 +51,43 @@ def lock_of(decision: Decision, gathered: Gathered, matrix: Matrix, *, hashes: b
     made = lock(stack, gathered.request, pins, matrix)
     check_lock(made, "the request")  # before it is written: what no file can be made of is a mistake of the request
     return made
+
+
+def not_pinned(made: Lock, gathered: Gathered, matrix: Matrix) -> Finding | None:
+    """The finding that hashes were asked for and are not there, with what helps; None for a lock that has them."""
+    from provisioner.files.pins import silent
+    from provisioner.findings import Remedy
+    from provisioner.knowledge.registry import finding
+
+    why = made.pins.why_not
+    if why is None:
+        return None
+    index = made.stack.index
+    remedies = [Remedy(text="lock without --hashes: the packages that are pulled in are then chosen when they are installed")]
+    if " does not answer" in why:
+        named = index if why.startswith(silent(index)) else DEFAULT_INDEX
+        served = _served_by_default(made.stack, gathered.request, matrix) if named != DEFAULT_INDEX else None
+        where = Remedy(
+            text=f"reach the index {named}, or give --site FILE with a mirror for it (indexes: {{{named}: https://…}})"
+        )
+        remedies = [where, *([served] if served else []), *remedies]
+    return finding("packages-not-pinned", f"the packages are not pinned: {why}", remedies=remedies)
+
+
+def _served_by_default(stack: Stack, request: Request, matrix: Matrix) -> Remedy | None:
+    """The newest build for the same request that the default index serves, proved by deciding again; None without one."""
+    from provisioner.findings import Remedy
+    from provisioner.stack.resolve import decide
+    from provisioner.values import replace
+
+    tags = dict.fromkeys(row.tag for row in matrix.variants_of(stack.framework) if row.index == DEFAULT_INDEX)
+    decisions = [decide(replace(request, variant=tag, index=None), matrix, remedies=False) for tag in tags]
+    fitting = [one.stack for one in decisions if one.stack is not None and one.stack.index == DEFAULT_INDEX]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda one: (one.version, one.cuda is not None, one.cuda))
+    text = f"take the build that the default index serves: --variant {best.variant} ({best.framework} {best.version})"
+    return Remedy(text=text, changes={"variant": best.variant})
 
 
 def _pins(stack: Stack, site: Site, matrix: Matrix) -> Pins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +13,18 @@ from provisioner.values import replace, value
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from provisioner.facts import GpuFact, HostFacts
     from provisioner.stack.matrix import Matrix
+
+# Patterns are texts and not compiled: most requests have no job, and they must not wait for what they do not use.
+_JOB = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and the same with days. One spelling is enough for us, the
+# one that nobody misreads: 1:30 would be a minute and a half.
+_TIME = r"(\d+-)?\d{1,2}:[0-5]\d:[0-5]\d"
+_MEMORY = r"\d+[KMGT]?"
+_MOUNT = r"[^:,\x00-\x1f\x7f]+:/[^:,\x00-\x1f\x7f]*(:(ro|rw))?"
 
 JobKind = Literal["single"]
 Launcher = Literal["apptainer", "pyxis", "venv"]
@@ -35,6 +44,30 @@ class Job:
     command: tuple[str, ...] = ()
     launcher: Launcher = "apptainer"
     mounts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """ValueError with every mistake: a job is wrong where it is written, and not first where a script is made from it."""
+        if wrong := "; ".join(self._mistakes()):
+            raise ValueError(f"job {self.name[:64]!r}: {wrong}")
+
+    def _mistakes(self) -> Iterator[str]:
+        if not re.fullmatch(_JOB, self.name):
+            yield "a job's name is a file name too: 1 to 64 letters, digits, . _ -, the first a letter or digit (train)"
+        if self.nodes != 1:
+            yield f"nodes: a job of kind {self.kind} runs on one node, not on {self.nodes}"
+        if self.gpus_per_node is not None and self.gpus_per_node < 0:
+            yield f"gpus_per_node: {self.gpus_per_node} is not a number of GPUs (1)"
+        if self.cpus_per_gpu < 1:
+            yield f"cpus_per_gpu: {self.cpus_per_gpu} is not a number of CPUs (8)"
+        if not re.fullmatch(_TIME, self.time):
+            yield f"time: {self.time[:40]!r} is not [DAYS-]HH:MM:SS (12:00:00, 2-00:00:00)"
+        if not re.fullmatch(_MEMORY, self.mem):
+            yield f"mem: {self.mem[:40]!r} is not a whole number with K, M, G or T (64G); without a letter it is MiB"
+        yield from (
+            f"mounts: {mount[:80]!r} is not FOLDER:/FOLDER-INSIDE, with :ro or :rw after it, without a comma (/data:/data:ro)"
+            for mount in self.mounts
+            if not re.fullmatch(_MOUNT, mount)
+        )
 
 
 @value

@@ -27,7 +27,7 @@ REQUEST = Request(
     env={"A": "1: #"},
     secrets=("token",),
     options={"dtype": "bfloat16"},
-    jobs=(Job(command=("python", "train.py"), mounts=("/data",)),),
+    jobs=(Job(command=("python", "train.py"), mounts=("/data:/data",)),),
 )
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from provisioner.errors import HostError
+from provisioner.decode import decode
+from provisioner.errors import HostError, RequestError
 from provisioner.facts import DriverFact, GpuFact, HostFacts, SystemFact
 from provisioner.findings import Seen
-from provisioner.stack.request import PoolMember, Request, request_of_facts
+from provisioner.stack.request import Job, PoolMember, Request, request_of_facts
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Version
 from tests.unit.stack import small
@@ -117,3 +118,31 @@ def test_a_range_with_a_star_ends_where_it_says() -> None:
     major = parse_requirement("frame==2.*").bounds
     assert major is not None
     assert Version("3.0") not in major
+
+
+def test_a_job_is_refused_where_it_is_written_with_every_mistake_and_an_example() -> None:
+    text = (
+        "format: 1\ngpus: [h100]\npackages: [torch]\njobs:\n"
+        "  - {name: ../x, nodes: 2, gpus_per_node: -2, cpus_per_gpu: 0, time: 8h, mem: 64GB, mounts: [/data]}\n"
+        "  - {name: train, command: python train.py}\n"
+    )
+    with pytest.raises(RequestError) as caught:
+        decode(text, "request.yaml", Request, RequestError)
+    first, second = map(str, caught.value.problems)
+    assert first.startswith("request.yaml:5:5: job '../x': a job's name is a file name too: ")
+    for part in (
+        "; nodes: a job of kind single runs on one node, not on 2",
+        "; gpus_per_node: -2 is not a number of GPUs (1)",
+        "; cpus_per_gpu: 0 is not a number of CPUs (8)",
+        "; time: '8h' is not [DAYS-]HH:MM:SS (12:00:00, 2-00:00:00)",
+        "; mem: '64GB' is not a whole number with K, M, G or T (64G)",
+        "; mounts: '/data' is not FOLDER:/FOLDER-INSIDE",
+    ):
+        assert part in first
+    assert second == "request.yaml:6:28: command must be a list, such as [python, train.py]"
+
+
+@pytest.mark.parametrize("fields", [{"time": "8h"}, {"mem": "64GB"}, {"gpus_per_node": -2}, {"nodes": 2}, {"name": "a b"}])
+def test_no_wrong_job_can_be_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^job '"):
+        Job(**fields)
