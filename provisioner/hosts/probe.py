@@ -173,14 +173,16 @@ def read_step(section: Section | None) -> Seen[bool]:
     """Whether the check of a step held. A program that is not there is a no."""
     if section is None:
         return Seen.unseen("the probe ended before it was asked")
-    if section.end == MISSING:
-        return Seen.unseen(NOT_RECORDED)
-    if section.end == OTHER:
-        return Seen.unseen(OTHER_GOAL)
-    if section.end == SKIPPED:
-        return Seen.unseen("the probe ran out of time before it was asked")
-    if section.end == LATE:
-        return Seen.unseen(f"its check did not answer within {TIMEOUTS['section']:g} s")
+    if section.end in _UNSEEN:
+        return Seen.unseen(_UNSEEN[section.end])
     if section.end == ROOTLESS or (section.end != "0" and section.stderr.startswith("sudo: ")):
         return Seen.unseen("its check needs root, and sudo wants a password")
     return Seen(section.end == "0")
+
+
+_UNSEEN = {
+    MISSING: NOT_RECORDED,
+    OTHER: OTHER_GOAL,
+    SKIPPED: "the probe ran out of time before it was asked",
+    LATE: f"its check did not answer within {TIMEOUTS['section']:g} s",
+}

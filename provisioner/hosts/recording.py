@@ -6,8 +6,8 @@
     commands/NNN.yaml         everything that is not the probe: argv, the SHA-256 of its input, exit, stdout, stderr
 
 A file that is not there is unseen ("not in this recording"), so a new row of FACTS breaks no recording. What a check said counts
-for that check alone: for another one, and where its SHA-256 is not there, the step is unseen ("recorded for another goal"). A replay
-is read-only.
+for that check alone: for another one, and where its SHA-256 is not there, the step is unseen ("recorded for another goal"). A
+replay is read-only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from provisioner.hosts.sections import LATE, MISSING, OTHER, ROOTLESS, SKIPPED, 
 from provisioner.values import Problem, value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from provisioner.commands import Command, Runner
@@ -109,7 +109,7 @@ class ReplayRunner:
         section = self._sections.get(name)
         if section is None:
             return Section(name=name, end=MISSING)
-        return section if check == self._checks.get(name, "") else Section(name=name, end=OTHER)
+        return section if not check or check == self._checks[name] else Section(name=name, end=OTHER)
 
 
 class RecordingRunner:
@@ -211,25 +211,24 @@ def _read(folder: Path) -> tuple[Recording, dict[str, Section], dict[str, str], 
                 texts.setdefault((kind[:-1], name), {})[part] = read_text(path, RecordingError)
         except RecordingError as error:
             problems += error.problems
-    sections, checks = {}, {}
-    for (kind, name), found in texts.items():
-        end = found.get("exit", "0").strip()
-        if not _END.fullmatch(end):
-            place = folder / f"{kind}s" / f"{name}.exit"
-            problems.append(Problem(file=str(place), line=1, column=1, message=f"{end[:40]!r} is no exit code"))
-        check = found.get("sha256", "").strip()
-        if check and not _SHA256.fullmatch(check):
-            place = folder / f"{kind}s" / f"{name}.sha256"
-            problems.append(Problem(file=str(place), line=1, column=1, message=f"{check[:40]!r} is no SHA-256"))
-        if kind == "step":
-            if "exit" not in found:
-                continue
-            checks[f"step/{name}"] = check or "unknown"
-        section = Section(name=f"{kind}/{name}", end=end, stdout=found.get("out", ""), stderr=found.get("err", ""))
-        sections[section.name] = section
+    sections = {f"{kind}/{name}": _section(folder, kind, name, found, problems) for (kind, name), found in texts.items()}
+    checks = {f"step/{name}": found.get("sha256", "").strip() or "unknown" for (kind, name), found in texts.items()}
     if problems:
         raise RecordingError(problems, hint="a recording is what `provisioner probe HOST --record DIR` writes")
     return recording, sections, checks, tuple(commands)
+
+
+def _section(folder: Path, kind: str, name: str, found: Mapping[str, str], problems: list[Problem]) -> Section:
+    """The section that the files of one fact or step are."""
+    end = found.get("exit", "0" if kind == "fact" else MISSING).strip()
+    check = found.get("sha256", "").strip()
+    for suffix, wrong, what in (
+        ("exit", end != MISSING and not _END.fullmatch(end), f"{end[:40]!r} is no exit code"),
+        ("sha256", check and not _SHA256.fullmatch(check), f"{check[:40]!r} is no SHA-256"),
+    ):
+        if wrong:
+            problems.append(Problem(file=str(folder / f"{kind}s" / f"{name}.{suffix}"), line=1, column=1, message=what))
+    return Section(name=f"{kind}/{name}", end=end, stdout=found.get("out", ""), stderr=found.get("err", ""))
 
 
 def _files(folder: Path, problems: list[Problem]) -> Iterator[Path]:
