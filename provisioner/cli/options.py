@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
     Tell = Callable[[str], None]
 
-FILE = click.Path(path_type=Path)
+
+class _File(click.Path):
+    """A file or folder by its name. An empty one is a variable that was not set, and not the folder one happens to be in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's
+        """The path; the command line is wrong where it is empty."""
+        if value == "":
+            self.fail("it is given and empty; name it, or leave it out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _File(path_type=Path)
 _MACHINES = {"amd64": "linux/amd64", "x86_64": "linux/amd64", "arm64": "linux/arm64", "aarch64": "linux/arm64"}
 PLATFORMS = click.Choice(["linux/amd64", "linux/arm64", *_MACHINES])
 

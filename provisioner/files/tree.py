@@ -85,8 +85,10 @@ def _refuse_foreign(tree: Tree, folder: Path, known: Mapping[str, str], *, force
             step = folder / parent
             if step.is_symlink() or (step.exists() and not step.is_dir()):
                 raise UsageError(f"{step} must be a folder: a tree is never written through a link")
-        if (folder / path).is_dir() and not (folder / path).is_symlink():
-            raise UsageError(f"{folder / path} is a folder, and a file of that name is to be written")
+        target = folder / path
+        if target.exists() and not target.is_file() and not target.is_symlink():
+            what = "a folder" if target.is_dir() else "a pipe, a socket or a device"
+            raise UsageError(f"{target} is {what}, and a file of that name is to be written")
     foreign = [
         folder / path
         for path, file in tree.files.items()
@@ -148,9 +150,12 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
 
 def _manifest(folder: Path) -> Mapping[str, str]:
     """What an earlier run wrote; nothing when there is no list that can be read: then every file counts as the user's."""
+    path = folder / MANIFEST
+    if not path.is_file():  # nor a pipe that nobody writes to
+        return {}
     try:
-        files = json.loads((folder / MANIFEST).read_bytes())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+        files = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     if not isinstance(files, dict):
         return {}

@@ -21,7 +21,10 @@ def write_file(path: Path, text: str, *, force: bool = False, mode: int = 0o644)
     UsageError when a file that the tool did not write stands there and `force` is not given; ProvisionerError when it cannot be
     written, and then nothing has changed.
     """
-    if not force and path.exists() and not _ours(path):
+    there = os.path.exists(path)  # noqa: PTH110 - a name that is too long is told below, where Path.exists raises
+    if there and not path.is_file():
+        raise UsageError(f"{path} is not a file", hint="name another one; standard output is where it goes without this option")
+    if not force and there and not _ours(path):
         raise UsageError(f"{path} exists and was not written by provisioner", hint="name another file, or give --force")
     folder = path.parent
     temporary: Path | None = None

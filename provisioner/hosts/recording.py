@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from provisioner import decode
@@ -28,7 +29,6 @@ from provisioner.values import Problem, value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from provisioner.commands import Command, Runner
 
@@ -64,6 +64,23 @@ class RecordedCommand:
     exit: int
     stdout: str = ""
     stderr: str = ""
+
+
+def shipped() -> Mapping[str, Path]:
+    """The recordings that come with the tool, by name."""
+    folder = Path(__file__).resolve().parents[1] / "data" / "recordings"
+    return {path.name: path for path in sorted(folder.iterdir()) if (path / _FILE).is_file()} if folder.is_dir() else {}
+
+
+def find_recording(text: str) -> Path:
+    """The folder of `replay:TEXT`: a folder, or the name of a shipped one; RecordingError, which lists those, for neither."""
+    folder, known = Path(text), shipped()
+    if folder.is_dir() or text not in known:
+        if not folder.is_dir():
+            hint = f"write replay:FOLDER, or the name of a recording that comes with the tool: {', '.join(known) or 'none'}"
+            raise RecordingError([Problem(file=text, message="there is no such folder")], hint=hint)
+        return folder
+    return known[text]
 
 
 class ReplayRunner:

@@ -169,3 +169,39 @@ def test_help_keeps_the_lines_of_its_examples(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "\\b" not in out
     assert "  nvidia-smi | provisioner resolve torch --facts -\n" in out
+
+
+def test_an_empty_name_is_not_the_folder_one_is_in(lock_file: Path, fails: Callable[..., str]) -> None:
+    assert "given and empty" in fails(2, "render", lock_file, "--to", "")
+
+
+def test_what_is_no_file_is_neither_waited_for_nor_replaced(lock_file: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for force in ((), ("--force",)):
+        assert "is not a file" in fails(2, "lock", *RESOLVE[1:], "-o", tmp_path / "pipe", *force)
+        assert "is not a file" in fails(2, "lock", *RESOLVE[1:], "-o", "/dev/null", *force)
+    (tmp_path / "tree").mkdir()
+    os.mkfifo(tmp_path / "tree" / "Dockerfile")
+    assert "is a pipe" in fails(2, "render", lock_file, "--to", tmp_path / "tree", "--force")
+    assert [path.name for path in (tmp_path / "tree").iterdir()] == ["Dockerfile"]
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path: Path, fails: Callable[..., str]) -> None:
+    assert "file name too long" in fails(1, "lock", *RESOLVE[1:], "-o", tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("manifest", ["[" * 100_000, "{}", '{"files": {"Dockerfile": 1}}'])
+def test_a_list_of_files_that_cannot_be_read_counts_as_none(
+    manifest: str, lock_file: Path, tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / ".provisioner.json").write_text(manifest, encoding="utf-8")
+    fails(0, "render", lock_file, "--to", tmp_path / "tree")
+    (tmp_path / "tree" / "Dockerfile").write_text("FROM mine\n", encoding="utf-8")
+    assert "not overwritten" in fails(2, "render", lock_file, "--to", tmp_path / "tree")
+
+
+def test_a_file_named_in_a_file_may_be_hostile_too(tmp_path: Path, fails: Callable[..., str]) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text('format: 1\nca_bundle: "a\\0b"\n', encoding="utf-8")
+    assert f"{path}:2:12" in fails(3, *RESOLVE, "--site", path)
