@@ -25,7 +25,7 @@ def command() -> None:
 @_SITE
 @options.common
 def list_(lock_file: Path, site: Path | None, common: Common) -> int:
-    """Print every package with its version, the base image, the indexes and the distribution's packages."""
+    """Print every package with its version, the images, the indexes and the distribution's packages."""
     from provisioner.flows.files import read_lock_file
     from provisioner.flows.inputs import matrix_with, site_of
     from provisioner.flows.mirror import list_answer, list_text
@@ -41,12 +41,15 @@ def list_(lock_file: Path, site: Path | None, common: Common) -> int:
 @_SITE
 @options.common
 def fetch(lock_file: Path, to: Path, engine: str, site: Path | None, common: Common) -> int:
-    """Download the wheels, each checked against the lock, and the base image; write DIR/site.yaml that points at them."""
+    """Download the wheels, each checked against the lock, and the images; write DIR/site.yaml that points at them.
+
+    The images are pulled and saved by the container engine of this machine, so there must be one. Packages of the distribution
+    are not brought: `mirror list` names them, and the build asks the distribution's archive.
+    """
     from provisioner.flows.files import read_lock_file
     from provisioner.flows.inputs import matrix_with, site_of
     from provisioner.flows.mirror import fetch_answer, fetch_text
 
-    answer = fetch_answer(
-        read_lock_file(lock_file), site_of(site), matrix_with(common.matrix), to, program=engine, tell=console.err
-    )
-    return console.emit(answer, fetch_text(answer.fields["items"], answer.fields["site"]), as_json=common.json)
+    lock, where = read_lock_file(lock_file), site_of(site)
+    answer = fetch_answer(lock, where, matrix_with(common.matrix), to, program=engine, named=str(lock_file), tell=console.err)
+    return console.emit(answer, fetch_text(answer, lock_file, to, engine), as_json=common.json)

@@ -161,6 +161,11 @@ def _pulled(image: Image, site: Site) -> str:
     return f"{reference}@{image.digest}" if pinned else reference
 
 
+def apt_asked(lock: Lock, system: System | None) -> tuple[str, ...]:
+    """Every package of the distribution that a build installs, also where only the stage that compiles has it."""
+    return tuple(sorted({*_apt(lock, system), *(_COMPILER if lock.stack.build_image else ())}))
+
+
 def _apt(lock: Lock, system: System | None) -> tuple[str, ...]:
     """The packages of the distribution that the image needs, sorted, each once."""
     stack = lock.stack

@@ -1,7 +1,7 @@
-"""What a lock will ask for, as a list; and a folder that holds it, so that a build works where there is no internet.
+"""A folder that holds what a lock asks for (`mirror_items`), so that a build works where there is no internet.
 
-The list is pure. Fetching takes what it needs from the edges as arguments: how an index is asked, how a file is downloaded, and
-an engine for the images. A file that is there and has a hash of the lock is not fetched again; nothing is ever half there.
+Fetching takes what it needs from the edges as arguments: how an index is asked, how a file is downloaded, and an engine for the
+images. A file that is there and has a hash of the lock is not fetched again; nothing is ever half there.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from provisioner.errors import ProvisionerError
+from provisioner.errors import LockError, ProvisionerError, UsageError
+from provisioner.files.mirror_items import Item, not_brought
 from provisioner.files.pins import normal
-from provisioner.files.site import (
-    DEFAULT_INDEX,
-    NO_INDEX,
-    index_address,
-    mirrored,
-    split_reference,
-)
+from provisioner.files.site import DEFAULT_INDEX, NO_INDEX, split_reference
 from provisioner.files.wheels import best
-from provisioner.values import value
+from provisioner.values import Problem, value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from provisioner.engines import Engine
@@ -36,22 +31,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 4
 _SITE_FILE = "site.yaml"
+_MARK = "# Written by provisioner mirror."
 Tell = Callable[[str], None]
-
-
-@value
-class Item:
-    """One thing that a lock asks for. `origin` is symbolic (pypi, pytorch/cu128, docker.io, apt); `address` as the site has it.
-
-    `address` None: the client's own default. `version` of an image is its tag, and `hashes` its digest where the lock has one.
-    """
-
-    kind: Literal["wheel", "image", "index", "apt"]
-    name: str
-    version: str = ""
-    hashes: tuple[str, ...] = ()
-    origin: str
-    address: str | None = None
 
 
 @value
@@ -100,85 +81,49 @@ class Source(Protocol):
         ...
 
 
-def mirror_list(lock: Lock, site: Site, indexes: Mapping[str, str | None]) -> tuple[Item, ...]:
-    """Everything that building and running `lock` asks for at `site`: packages, the base image, indexes, distribution packages.
-
-    A lock without pins names what it knows, the requirements, without hashes.
-    """
-    stack = lock.stack
-    wheels = [
-        Item(
-            kind="wheel",
-            name=pin.name,
-            version=pin.version,
-            hashes=pin.hashes,
-            origin=pin.index,
-            address=_address(site, pin.index, indexes),
-        )
-        for pin in lock.pins.packages
-    ] or [
-        Item(
-            kind="wheel",
-            name=one.partition("==")[0],
-            version=one.partition("==")[2],
-            origin=stack.index,
-            address=_address(site, stack.index, indexes),
-        )
-        for one in stack.packages
-    ]
-    reference = mirrored(site, stack.image.reference)
-    repository, _, tag = stack.image.reference.rpartition(":")
-    image = Item(
-        kind="image",
-        name=repository,
-        version=tag,
-        hashes=(stack.image.digest,) if stack.image.digest else (),
-        origin=reference.partition("/")[0] if reference != stack.image.reference else "registry",
-        address=reference,
-    )
-    named = dict.fromkeys((DEFAULT_INDEX, stack.index, *(pin.index for pin in lock.pins.packages)))
-    asked = [Item(kind="index", name=index, origin=index, address=_address(site, index, indexes)) for index in named]
-    apt = [Item(kind="apt", name=package, origin=stack.image.os) for package in lock.apt]
-    return (*wheels, image, *(entry for entry in asked if entry.address != NO_INDEX), *apt)
-
-
-def _address(site: Site, index: str, indexes: Mapping[str, str | None]) -> str | None:
-    return index_address(site, index, indexes.get(index))
-
-
 def fetch(
     lock: Lock, site: Site, items: Sequence[Item], folder: Path, source: Source, engine: Engine | None, tell: Tell | None = None
 ) -> tuple[Got, ...]:
-    """Bring the wheels and the image of `items` into `folder`, and write the site.yaml that points at them.
+    """Bring the wheels and the images of `items` into `folder`, and write the site.yaml that points at them.
 
-    One result for each wheel and image. `engine` None: the image is left out, and that is a failure. site.yaml is written only
-    when nothing failed, so its presence says that the folder is whole.
+    One result for each wheel and image. `engine` None: the images are left out, and that is a failure. site.yaml is written only
+    when nothing failed, so its presence says that the folder has all that a mirror can hold: packages of the distribution are
+    not brought. LockError for a lock without hashes, UsageError for a folder that cannot be made or has a site.yaml of the user.
     """
     say = tell or (lambda _: None)
-    if not lock.pins.hashed:
-        raise ProvisionerError(
-            f"the lock has no hashes ({lock.pins.why_not or 'made without them'}), so nobody could say whether a copy is right",
-            hint="lock again with --hashes, where the indexes can be reached",
-        )
+    refuse_without_hashes(lock)
     wheels, images = folder / "wheels", folder / "images"
     for part in (wheels, images):
         _make(part)
+    _remove_old(folder / _SITE_FILE)
     wanted = [item for item in items if item.kind == "wheel"]
     lines = _Lines(say, len(wanted))
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="mirror") as pool:
         got = list(pool.map(lambda item: lines.count(_fetch_wheel(item, lock, site, wheels, source)), wanted))
     got += [_fetch_image(item, images, engine, say) for item in items if item.kind == "image"]
     if all(entry.status != "failed" for entry in got):
-        _write(folder / _SITE_FILE, site_text([entry for entry in got if entry.item.kind == "image"]))
+        brought = [entry for entry in got if entry.item.kind == "image"]
+        _write(folder / _SITE_FILE, site_text(brought, not_brought(items)))
     return tuple(got)
 
 
-def site_text(images: Sequence[Got]) -> str:
-    """The site.yaml of a mirror folder: no index and no registry is asked, the wheels lie beside it."""
+def refuse_without_hashes(lock: Lock, name: str = "stack.lock.yaml") -> None:
+    """LockError for a lock without hashes; `name` is its file."""
+    if not lock.pins.hashed:
+        why = lock.pins.why_not or "made without them"
+        message = f"the lock has no hashes ({why}), so nobody could say whether a copy is right"
+        raise LockError(
+            [Problem(file=name, message=message)], hint="lock again with --hashes, where the package index can be reached"
+        )
+
+
+def site_text(images: Sequence[Got], missing: str | None = None) -> str:
+    """The site.yaml of a mirror folder: no index and no registry is asked, the wheels lie beside it. `missing`: what is not."""
     registries = sorted({split_reference(entry.item.name)[0] for entry in images})
     loads = "".join(f"#   docker load --input {entry.file}\n" for entry in images)
     return (
-        f"# Written by provisioner mirror. The base image, once on each host that builds:\n{loads}"
+        f"{_MARK} The images, once on each host that builds:\n{loads}"
+        f"{f'# {missing}' + chr(10) if missing else ''}"
         f"format: 1\nindexes: {{{DEFAULT_INDEX}: {NO_INDEX}}}\nwheels: [wheels]\n"
         f"registries: {{{', '.join(f'{registry}: {NO_INDEX}' for registry in registries)}}}\n"
     )
@@ -273,7 +218,18 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as failure:
-        raise ProvisionerError(f"{folder} cannot be made: {(failure.strerror or str(failure)).lower()}") from failure
+        reason = (failure.strerror or str(failure)).lower()
+        raise UsageError(f"{folder} cannot be made: {reason}", hint="name a folder that can: --to DIR") from failure
+
+
+def _remove_old(path: Path) -> None:
+    """Take away the site.yaml of an earlier run: until this one has ended, the folder is not whole."""
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
+            raise UsageError(f"{path} exists and was not written by provisioner mirror", hint="name another folder: --to DIR")
+        path.unlink(missing_ok=True)
+    except OSError as failure:
+        raise UsageError(f"{path} cannot be replaced: {(failure.strerror or str(failure)).lower()}") from failure
 
 
 def _write(path: Path, text: str) -> None:

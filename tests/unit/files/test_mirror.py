@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provisioner.edges.index import IndexFile
-from provisioner.errors import EngineError, ProvisionerError
-from provisioner.files.mirror import fetch, mirror_list
+from provisioner.errors import EngineError, LockError, ProvisionerError, UsageError
+from provisioner.files.mirror import fetch
+from provisioner.files.mirror_items import mirror_list
+from provisioner.files.render import render
 from provisioner.files.site import IndexAddress, RegistryPrefix, Site, WheelPlace, load_site
 from provisioner.stack.lock import Image, Pin
+from provisioner.values import replace
+from tests.unit.files.sample import DEVEL, ROWS
 from tests.unit.proof.fakes import FakeEngine, lock, stack
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from provisioner.stack.lock import Lock
 
 INDEXES: Mapping[str, str | None] = {"pypi": None, "pytorch/cu130": "https://wheels.example/whl/cu130"}
+CATALOGUE = replace(ROWS, indexes=INDEXES)
 DIGEST = "sha256:" + "d" * 64
 
 
@@ -69,11 +75,11 @@ class Shelf:
 
 def made(folder: Path, held: Lock, source: Shelf, engine: FakeEngine | None, site: Site | None = None) -> tuple[Got, ...]:
     site = site or Site()
-    return fetch(held, site, mirror_list(held, site, INDEXES), folder, source, engine)
+    return fetch(held, site, mirror_list(held, site, CATALOGUE), folder, source, engine)
 
 
 def test_the_list_names_packages_image_indexes_and_the_distribution_s_packages() -> None:
-    items = mirror_list(lock(*PINS, apt=("git",)), Site(), INDEXES)
+    items = mirror_list(lock(*PINS, apt=("git",)), Site(), CATALOGUE)
     assert [(item.kind, item.name, item.version, item.origin, item.address) for item in items] == [
         ("wheel", "torch", "2.9.1+cu130", "pytorch/cu130", "https://wheels.example/whl/cu130"),
         ("wheel", "typing-extensions", "4.16.0", "pypi", None),
@@ -90,7 +96,7 @@ def test_the_list_says_where_the_site_has_things() -> None:
     held = lock(
         *PINS, stack=stack(image=Image(reference="python:3.12-slim-bookworm", flavour="slim", os="debian12", digest=DIGEST))
     )
-    items = mirror_list(held, site, INDEXES)
+    items = mirror_list(held, site, CATALOGUE)
     image = next(item for item in items if item.kind == "image")
     assert (image.address, image.hashes) == ("r.example:5000/hub/library/python:3.12-slim-bookworm", (DIGEST,))
     assert not [item for item in items if item.kind == "index"]
@@ -98,7 +104,7 @@ def test_the_list_says_where_the_site_has_things() -> None:
 
 
 def test_a_lock_without_pins_lists_what_it_knows() -> None:
-    [wheel] = [item for item in mirror_list(lock(), Site(), INDEXES) if item.kind == "wheel"]
+    [wheel] = [item for item in mirror_list(lock(), Site(), CATALOGUE) if item.kind == "wheel"]
     assert (wheel.name, wheel.version, wheel.hashes) == ("torch", "2.9.1", ())
 
 
@@ -159,8 +165,46 @@ def test_an_image_with_a_digest_is_pulled_by_it_and_kept_under_its_plain_name(tm
 def test_a_mirror_without_an_engine_or_without_hashes_says_so(tmp_path: Path) -> None:
     got = made(tmp_path, lock(*PINS), Shelf(), None)
     assert "no container engine" in got[-1].reason
-    with pytest.raises(ProvisionerError, match="no hashes"):
+    with pytest.raises(LockError, match=r"stack\.lock\.yaml: the lock has no hashes"):
         made(tmp_path, lock(), Shelf(), None)
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(ProvisionerError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be made"):
         made(tmp_path / "file", lock(*PINS), Shelf(), None)
+
+
+def _apt(held: Lock) -> list[tuple[str, str]]:
+    return [(item.name, item.origin) for item in mirror_list(held, Site(), CATALOGUE) if item.kind == "apt"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [lock(*PINS, apt=("git",), options={"torch_compile": "true"}), replace(DEVEL, apt=("git",)), lock(*PINS, apt=("git",))],
+)
+def test_the_list_names_the_distribution_s_packages_that_the_dockerfile_installs(held: Lock) -> None:
+    text = render(held, Site(), replace(ROWS, indexes={**ROWS.indexes, **INDEXES})).files["Dockerfile"].text.replace("\\\n", " ")
+    steps = re.findall(r"--no-install-recommends(.*?)&&", text)
+    assert sorted(name for name, _ in _apt(held)) == sorted({word for step in steps for word in step.split()})
+    assert {system for _, system in _apt(held)} == {"debian12"}
+
+
+def test_the_image_that_lends_its_compiler_is_asked_for_too() -> None:
+    images = [item.address for item in mirror_list(DEVEL, Site(), CATALOGUE) if item.kind == "image"]
+    assert images == ["python:3.11-slim-bookworm", "nvidia/cuda:12.6.3-cudnn-devel-ubuntu22.04"]
+
+
+def test_a_site_says_which_packages_of_the_distribution_are_not_in_the_folder(tmp_path: Path) -> None:
+    made(tmp_path, lock(*PINS, apt=("git",)), Shelf(), FakeEngine(images=("python:3.12-slim-bookworm",)))
+    assert "# not brought: the packages git of debian12" in (tmp_path / "site.yaml").read_text(encoding="utf-8")
+    assert load_site(tmp_path / "site.yaml").wheels
+
+
+def test_a_site_of_an_earlier_run_does_not_outlive_a_failure_and_one_of_the_user_is_kept(tmp_path: Path) -> None:
+    engine = FakeEngine(images=("python:3.12-slim-bookworm",))
+    made(tmp_path, lock(*PINS), Shelf(), engine)
+    (tmp_path / "wheels" / FILES["torch"][0]).unlink()
+    made(tmp_path, lock(*PINS), Shelf({**FILES, "torch": (FILES["torch"][0], b"evil")}), engine)
+    assert not (tmp_path / "site.yaml").exists()
+    (tmp_path / "site.yaml").write_text("format: 1\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="was not written by provisioner mirror"):
+        made(tmp_path, lock(*PINS), Shelf(), engine)
+    assert (tmp_path / "site.yaml").read_text(encoding="utf-8") == "format: 1\n"
