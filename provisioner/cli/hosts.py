@@ -24,6 +24,7 @@ def reach(common: Common) -> Reach:
         known_hosts=common.known_hosts,
         accept_new_host_keys=common.accept_new_host_keys,
         fingerprints=common.fingerprints,
+        said=console.err,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from provisioner.commands import TIMEOUTS
 from provisioner.errors import (
     AuthError,
     CommandFailed,
@@ -52,7 +53,7 @@ def is_transient(failure: BaseException) -> bool:
     if isinstance(failure, paramiko.ssh_exception.NoValidConnectionsError):
         return True
     if isinstance(failure, paramiko.SSHException):
-        return "banner" in str(failure).lower() or "eof" in str(failure).lower()
+        return not _is_mute(failure) and any(word in str(failure).lower() for word in ("banner", "eof"))
     return isinstance(failure, ConnectionError | EOFError)
 
 
@@ -75,8 +76,14 @@ def _of_paramiko(host: str, failure: SSHException) -> ProvisionerError:
         error = AuthError(host, f"no key that it could accept: {text}")
     else:
         silent = "banner" in text or text == "No existing session"
-        error = ConnectError(host, f"no SSH handshake ({text})" if silent else text, hint=_NO_SERVER if silent else None)
+        why = f"no answer in {TIMEOUTS['connect']:g} s" if _is_mute(failure) else text
+        error = ConnectError(host, f"no SSH handshake ({why})" if silent else text, hint=_NO_SERVER if silent else None)
     return error
+
+
+def _is_mute(failure: BaseException) -> bool:
+    """Whether the port is open and nothing is said on it, which paramiko tells as a banner that it cannot read."""
+    return "banner" in str(failure) and isinstance(failure.__context__, TimeoutError)
 
 
 def _of_invoke(host: str, failure: BaseException) -> HostError:
@@ -103,7 +110,7 @@ def _of_socket(host: str, failure: BaseException) -> HostError:
             hint="is it spelled right? hosts.yaml or ~/.ssh/config may give its address",
         )
     if isinstance(failure, TimeoutError):
-        return ConnectError(host, "it does not answer", hint="is it up, and is its SSH port open from here?")
+        return ConnectError(host, f"no answer in {TIMEOUTS['connect']:g} s", hint="is it up, and is its SSH port open from here?")
     if isinstance(failure, paramiko.ssh_exception.NoValidConnectionsError):
         reasons = sorted({_sentence(reason) for reason in failure.errors.values()})
         return ConnectError(host, f"{_sentence(failure)}: {', '.join(reasons)}", hint="is it up, and is this its SSH port?")

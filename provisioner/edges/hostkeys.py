@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,11 @@ from provisioner.errors import HostKeyError, InventoryError
 from provisioner.values import Problem, value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from paramiko import PKey, Transport
+
+    Tell = Callable[[str], None]
 
 _MIN_FIELDS = 3  # hosts, type, key
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
@@ -49,7 +52,9 @@ def fingerprint(key: bytes) -> str:
 
 
 def read_fingerprints(path: Path) -> Mapping[str, frozenset[str]]:
-    """A list of fingerprints: on each line a SHA256:… and the hosts it is of, as `ssh-keygen -lf known_hosts` prints them."""
+    """A list of fingerprints: on each line a SHA256:… and the hosts it is of, as a user calls them (`gpu01 SHA256:…`) or as
+    `ssh-keygen -lf known_hosts` prints them.
+    """
     found: dict[str, set[str]] = {}
     problems = []
     for number, line in enumerate(read_text(path, InventoryError).splitlines(), start=1):
@@ -68,19 +73,37 @@ def read_fingerprints(path: Path) -> Mapping[str, frozenset[str]]:
     return {host: frozenset(prints) for host, prints in found.items()}
 
 
+@value
+class Prints:
+    """A list of fingerprints, the file it stands in, and the names by which it may call the host that is judged."""
+
+    file: Path
+    lines: Mapping[str, frozenset[str]]
+    names: tuple[str, ...]
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """What the host's key may be; empty where no line speaks of the host."""
+        return frozenset[str]().union(*(self.lines.get(name, frozenset()) for name in self.names))
+
+
 class HostKeys:
     """The judge of one host's key: paramiko asks it for each connection, as its policy for missing keys."""
 
     def __init__(
-        self, host: str, name: str, *, files: Sequence[Path], accept: bool, prints: Mapping[str, frozenset[str]]
+        self, host: str, name: str, *, files: Sequence[Path], accept: bool, prints: Prints | None, said: Tell | None = None
     ) -> None:
-        """Judge the host that the user calls `host` and known_hosts files call `name`. New keys are written to the first file."""
+        """Judge the host that the user calls `host` and known_hosts files call `name`. New keys are written to the first file.
+
+        `said` gets one sentence for each key that was written.
+        """
         self.host = host
         self.accepted: str | None = None
         self._name = name
         self._files = tuple(files)
         self._accept = accept
         self._prints = prints
+        self._said = said
         self._known = [entry for file in self._files for entry in _lookup(file, name)]
 
     def transport(self, sock: object, **options: object) -> Transport:
@@ -109,18 +132,22 @@ class HostKeys:
             return
         if others:
             raise self._changed(what, others)
-        listed = self._prints.get(self._name) or self._prints.get(self.host) or self._prints.get(_bare(self._name))
+        listed = self._prints.wanted if self._prints else None
         if listed and fingerprint(shown) not in listed:
             raise HostKeyError(
                 self.host,
                 f"its host key ({what}) is not the one in the list of fingerprints ({', '.join(sorted(listed))})",
                 hint="somebody may be listening in, or the list is of another host; compare on the host's console",
             )
-        if not listed and not self._accept:
+        if not listed and (self._prints or not self._accept):
             raise self._unknown(key, what)
-        if self._accept:
-            self._record(key.get_name(), shown)
-        self.accepted = f"{self.host}: host key accepted: {what}"
+        if not self._accept:
+            self.accepted = f"{self.host}: host key accepted, it is in the list of fingerprints: {what}"
+            return
+        self._record(key.get_name(), shown)
+        self.accepted = f"{self.host}: host key of {self._name} recorded in {self._files[0]}: {what}"
+        if self._said:
+            self._said(self.accepted)
 
     def _changed(self, what: str, others: Sequence[_Known]) -> HostKeyError:
         first = others[0]
@@ -133,6 +160,13 @@ class HostKeys:
         )
 
     def _unknown(self, key: PKey, what: str) -> HostKeyError:
+        if self._prints:
+            line = f"{self._prints.names[0]} {fingerprint(key.asbytes())}"
+            return HostKeyError(
+                self.host,
+                f"its host key is unknown: {what}, and {self._prints.file} has no line for {' or '.join(self._prints.names)}",
+                hint=f"compare it on the host's console; if it is the same, add the line `{line}`",
+            )
         kind = key.get_name().removeprefix("ssh-").partition("-")[0]
         return HostKeyError(
             self.host,
@@ -199,7 +233,3 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def _offered_as(kind: str) -> tuple[str, ...]:
     return ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa") if kind == "ssh-rsa" else (kind,)
-
-
-def _bare(name: str) -> str:
-    return name[1:].partition("]")[0] if name.startswith("[") else name

@@ -12,12 +12,13 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provisioner.commands import TIMEOUTS, Address
 from provisioner.edges.failures import is_transient, translate
-from provisioner.edges.hostkeys import HostKeys, read_fingerprints
+from provisioner.edges.hostkeys import HostKeys, Prints, read_fingerprints
 from provisioner.edges.ssh_config import read_config
 from provisioner.edges.supervised import SupervisedRunner
 from provisioner.errors import AuthError, ConnectError
@@ -38,12 +39,16 @@ _DEPTH = 8  # jump hosts behind each other
 
 @value
 class SshOptions:
-    """What the command line says about SSH. None: as OpenSSH would find it. See `hostkeys` for what is trusted."""
+    """What the command line says about SSH. None: as OpenSSH would find it. See `hostkeys` for what is trusted.
+
+    `said` gets one sentence for each host key that is recorded.
+    """
 
     config: Path | None = None
     known_hosts: Path | None = None
     accept_new_host_keys: bool = False
     fingerprints: Path | None = None
+    said: Callable[[str], None] | None = None
 
 
 class SshRunner(SupervisedRunner):
@@ -130,7 +135,7 @@ class SshRunner(SupervisedRunner):
                 "allow_agent": said.get("identitiesonly", "no") != "yes",
             },
         )
-        judge = self._judge(connection, said)
+        judge = self._judge(connection, said, _called(address, self.host if depth == 0 else None))
         arguments = connection.connect_kwargs
         # OpenSSH passes over IdentityFiles that are not there, paramiko falls over them
         arguments["key_filename"] = [name for name in arguments.get("key_filename", []) if Path(name).is_file()]
@@ -147,7 +152,8 @@ class SshRunner(SupervisedRunner):
             way = self._build(Address.parse(hop.strip()), depth=depth + 1, gateway=way)
         return way
 
-    def _judge(self, connection: Connection, said: Any) -> HostKeys:  # noqa: ANN401 - see _gateway
+    def _judge(self, connection: Connection, said: Any, called: Sequence[str]) -> HostKeys:  # noqa: ANN401 - see _gateway
+        """The judge of a connection; `called` is how the user calls the host."""
         options = self._options
         name = said.get("hostkeyalias") or connection.host
         if connection.port != _SSH_PORT and not said.get("hostkeyalias"):
@@ -159,10 +165,15 @@ class SshRunner(SupervisedRunner):
             name,
             files=[options.known_hosts] if options.known_hosts else [*users, *systems],
             accept=options.accept_new_host_keys,
-            prints=read_fingerprints(options.fingerprints) if options.fingerprints else {},
+            prints=self._prints([name, connection.host, *called]),
+            said=options.said,
         )
         self._judges.append(judge)
         return judge
+
+    def _prints(self, names: Sequence[str]) -> Prints | None:
+        file = self._options.fingerprints
+        return Prints(file=file, lines=read_fingerprints(file), names=tuple(dict.fromkeys(names))) if file else None
 
     def _explain(self, failure: Exception) -> Exception:
         """Our error for `failure`, with what the user can do about the key where that is the trouble."""
@@ -172,18 +183,44 @@ class SshRunner(SupervisedRunner):
         names = self._connection.connect_kwargs.get("key_filename") or [
             str(path) for path in sorted(Path.home().glob(".ssh/id_*")) if path.suffix != ".pub"
         ]
+        if not names and not (self._connection.connect_kwargs.get("allow_agent") and _agent_has_keys()):
+            where = f"{self._connection.user}@{self._connection.host}"
+            port = f"-p {self._connection.port} " if self._connection.port != _SSH_PORT else ""
+            return AuthError(
+                self.host,
+                "no private key found here (looked in the agent, ~/.ssh/id_*, IdentityFile)",
+                hint=f"make one: ssh-keygen -t ed25519, then ssh-copy-id {port}{where}",
+            )
         locked = [name for name in names if _locked(name)]
         if locked:
             hint = f"the key {locked[0]} has a passphrase: unlock it once with `ssh-add {locked[0]}`"
         else:
             user = self._connection.user
-            hint = f"is one of these keys in ~{user}/.ssh/authorized_keys there? {', '.join(names) or 'there is none here'}"
+            hint = f"is one of these keys in ~{user}/.ssh/authorized_keys there? {', '.join(names) or 'those of the agent'}"
         return AuthError(self.host, error.message.removeprefix(f"{self.host}: "), hint=hint)
+
+
+def _called(address: Address, typed: str | None) -> tuple[str, ...]:
+    """What a list of fingerprints may call an address; `typed` is the user's name for it, None for a jump host."""
+    full = str(address)
+    return (*([typed] if typed else []), full, full.rpartition("@")[2], address.host)
 
 
 def _paths(said: str | None, otherwise: Sequence[str]) -> list[Path]:
     names = said.split() if said and said != "none" else otherwise
     return [Path(name).expanduser() for name in names]
+
+
+def _agent_has_keys() -> bool:
+    import paramiko
+
+    agent = paramiko.Agent()
+    try:
+        return bool(agent.get_keys())
+    except Exception:  # noqa: BLE001 - only asked for a hint; an agent that does not answer has none
+        return False
+    finally:
+        agent.close()
 
 
 def _locked(name: str) -> bool:

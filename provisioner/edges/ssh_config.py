@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +21,30 @@ def read_config(path: Path | None) -> SSHConfig:
     """The configuration in `path` alone, or the one that OpenSSH would find. InventoryError when it is wrong."""
     import paramiko
 
-    files = (
-        (path,) if path else tuple(file for file in (Path.home() / ".ssh/config", Path("/etc/ssh/ssh_config")) if file.is_file())
-    )
+    files = _files(path)
     texts = [_expanded(file, 0) for file in files]
     try:
         return paramiko.SSHConfig.from_text("\n".join(texts))
     except (paramiko.SSHException, ValueError) as failure:
         hint = "name another file with --ssh-config FILE"
         raise InventoryError([Problem(file=str(file), message=str(failure)) for file in files], hint=hint) from failure
+
+
+def names_host(path: Path | None, name: str) -> bool:
+    """Whether a `Host` line of the configuration that counts names `name`; a bare `*`, which means every host, does not."""
+    for file in _files(path):
+        for line in _expanded(file, 0).splitlines():
+            key, *patterns = _words(line.replace("=", " ", 1)) or [""]
+            if key.lower() != "host" or any(fnmatch.fnmatchcase(name, each[1:]) for each in patterns if each.startswith("!")):
+                continue
+            if any(fnmatch.fnmatchcase(name, each) for each in patterns if each.strip("*")):
+                return True
+    return False
+
+
+def _files(path: Path | None) -> tuple[Path, ...]:
+    found = (Path.home() / ".ssh/config", Path("/etc/ssh/ssh_config"))
+    return (path,) if path else tuple(file for file in found if file.is_file())
 
 
 def _expanded(file: Path, depth: int) -> str:

@@ -26,13 +26,14 @@ _AT_ONCE = 8
 
 @value
 class Reach:
-    """How hosts are reached: the options that every verb has."""
+    """How hosts are reached: the options that every verb has. `said` gets what a person must know of it."""
 
     inventory: Path | None = None
     ssh_config: Path | None = None
     known_hosts: Path | None = None
     accept_new_host_keys: bool = False
     fingerprints: Path | None = None
+    said: Tell | None = None
 
 
 @value
@@ -46,14 +47,15 @@ class Host:
 
 
 def targets(names: Sequence[str], reach: Reach) -> tuple[Target, ...]:
-    """The hosts that `names` mean: names, groups and ranges of the inventory, addresses, `local`, `replay:FOLDER`."""
+    """The hosts that `names` mean: names, groups and ranges of the inventory, names of ~/.ssh/config, addresses, recordings."""
+    from provisioner.edges.ssh_config import names_host
     from provisioner.hosts.inventory import expand, load_inventory
     from provisioner.resources import config_folder
 
     path = reach.inventory
     if path is None and (config_folder() / "hosts.yaml").is_file():
         path = config_folder() / "hosts.yaml"
-    return expand(names, load_inventory(path) if path else None)
+    return expand(names, load_inventory(path) if path else None, known=lambda name: names_host(reach.ssh_config, name))
 
 
 def runner_of(target: Target, reach: Reach) -> Runner:
@@ -63,11 +65,9 @@ def runner_of(target: Target, reach: Reach) -> Runner:
 
         return LocalRunner(target.name)
     if target.kind == "replay":
-        from pathlib import Path
+        from provisioner.hosts.recording import ReplayRunner, find_recording
 
-        from provisioner.hosts.recording import ReplayRunner
-
-        return ReplayRunner(Path(target.folder or ""), host=target.name)
+        return ReplayRunner(find_recording(target.folder or ""), host=target.name)
     from provisioner.edges.ssh import SshOptions, SshRunner
 
     options = SshOptions(
@@ -75,6 +75,7 @@ def runner_of(target: Target, reach: Reach) -> Runner:
         known_hosts=reach.known_hosts,
         accept_new_host_keys=reach.accept_new_host_keys,
         fingerprints=reach.fingerprints,
+        said=reach.said,
     )
     return SshRunner(target.name, target.ssh, options)
 

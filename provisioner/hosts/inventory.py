@@ -15,7 +15,7 @@ from provisioner.hosts.reading import Reading, pairs, scalars
 from provisioner.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import yaml
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}\$?")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 _RESERVED: Final = {"local", "replay", "all"}
+_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
+_WHAT: Final = "a host is a name of the inventory or of ~/.ssh/config, user@address[:port], local, or replay:FOLDER"
+#: What an error about an inventory ends with.
+_SUCH_AS: Final = "such as: gpu01: {address: 10.0.0.7, user: root, port: 22, key: ~/.ssh/id_ed25519, jump: bastion}"
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -88,16 +92,19 @@ def load_inventory(path: Path) -> Inventory:
 
 def read_inventory(text: str, source: str) -> Inventory:
     """The inventory that `text` holds, its hosts expanded; InventoryError with every mistake and its place."""
-    reading = Reading(text, source, InventoryError)
+    reading = Reading(text, source, InventoryError, hint=_SUCH_AS)
     inventory = reading.read(Inventory)
     root = dict(pairs(reading.root))
     hosts: dict[str, HostEntry | None] = {}
     entries = inventory.hosts if inventory else {}
     for key, node in pairs(root.get("hosts")):
-        for name in _expanded(key, node, reading):
+        names, entry = _expanded(key, node, reading), entries.get(key)
+        if len(names) > 1 and entry is not None and entry.address is not None:
+            reading.note(node, f"{key} are {len(names)} hosts, and they cannot all have the address {entry.address}")
+        for name in names:
             if name in hosts:
                 reading.note(node, f"the host {name} stands here twice")
-            hosts[name] = entries.get(key)
+            hosts[name] = entry
     groups = dict(pairs(root.get("groups")))
     for group, node in groups.items():
         _expanded(group, node, reading, group=True)
@@ -114,16 +121,21 @@ def read_inventory(text: str, source: str) -> Inventory:
     return Inventory(hosts=hosts, groups=inventory.groups)
 
 
-def expand(names: Sequence[str], inventory: Inventory | None) -> tuple[Target, ...]:
-    """The hosts that `names` mean, in that order, each once; UsageError, with near matches, where one means nothing."""
+def expand(
+    names: Sequence[str], inventory: Inventory | None, *, known: Callable[[str], bool] = lambda _: False
+) -> tuple[Target, ...]:
+    """The hosts that `names` mean, in that order, each once; UsageError, with near matches, where one means nothing.
+
+    `known` says whether ~/.ssh/config has a host of that name; the inventory goes before it.
+    """
     found: dict[str, Target] = {}
     for name in names:
-        for target in _targets(name, inventory or Inventory()):
+        for target in _targets(name, inventory or Inventory(), known):
             found.setdefault(target.name, target)
     return tuple(found.values())
 
 
-def _targets(name: str, inventory: Inventory) -> Iterable[Target]:
+def _targets(name: str, inventory: Inventory, known: Callable[[str], bool]) -> Iterable[Target]:
     if not _PRINTABLE.fullmatch(name) or name.startswith("-"):
         raise UsageError(f"{name[:80]!r} is not the name of a host")
     if name == "local":
@@ -133,6 +145,10 @@ def _targets(name: str, inventory: Inventory) -> Iterable[Target]:
         if not folder:
             raise UsageError("replay: names no recording", hint="write replay:FOLDER")
         return [Target(name=name, kind="replay", folder=folder)]
+    if name == "all":
+        if not inventory.hosts:
+            raise UsageError("all means every host of the inventory, and there is none", hint="name one: --inventory FILE")
+        return [target for entry in inventory.hosts for target in _known(entry, inventory, known)]
     if "@" in name:
         try:
             return [_at(name)]
@@ -141,24 +157,26 @@ def _targets(name: str, inventory: Inventory) -> Iterable[Target]:
     try:
         wanted = expand_range(name)
     except ValueError as failure:
-        raise UsageError(
-            str(failure), hint="a host is a name of the inventory, user@address[:port], local, or replay:FOLDER"
-        ) from failure
-    return [target for entry in wanted for target in _known(entry, inventory)]
+        several = "," in _BRACKETS.sub("", name)
+        hint = "separate several hosts by spaces, or write gpu[01-02]" if several else _WHAT
+        raise UsageError(str(failure), hint=hint) from failure
+    return [target for entry in wanted for target in _known(entry, inventory, known)]
 
 
-def _known(name: str, inventory: Inventory) -> Iterable[Target]:
+def _known(name: str, inventory: Inventory, known: Callable[[str], bool]) -> Iterable[Target]:
     if name in inventory.groups:
         members = [entry for member in inventory.groups[name] for entry in expand_range(member)]
-        return [target for member in members for target in _known(member, inventory)]
+        return [target for member in members for target in _known(member, inventory, known)]
     if name not in inventory.hosts:
-        known = [*inventory.hosts, *inventory.groups]
+        if known(name):
+            return [Target(name=name, kind="ssh", address=name)]
+        names = [*inventory.hosts, *inventory.groups]
         hint = (
             f"for a host that is in no inventory write user@{name}"
-            if known
-            else f"write user@{name}, or name an inventory: --inventory FILE"
+            if names
+            else f"write user@{name}, name an inventory (--inventory FILE), or give it a Host line in ~/.ssh/config"
         )
-        raise UsageError(f"there is no host or group {name}{_near(name, known)}", hint=hint)
+        raise UsageError(f"there is no host or group {name}{_near(name, names)}", hint=hint)
     entry = inventory.hosts[name] or HostEntry()
     return [
         Target(

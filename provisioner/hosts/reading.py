@@ -20,10 +20,11 @@ T = TypeVar("T")
 class Reading:
     """One file that is being read: `root` is its node tree, `note` notes a mistake, `finish` raises all of them."""
 
-    def __init__(self, text: str, source: str, error: type[DataError]) -> None:
-        """Read `text`, which messages call `source`; `error` is raised for its mistakes."""
+    def __init__(self, text: str, source: str, error: type[DataError], *, hint: str | None = None) -> None:
+        """Read `text`, which messages call `source`; `error` is raised for its mistakes, with `hint`."""
         self._decoder = Decoder(source)
         self._error = error
+        self._hint = hint
         self.root = self._decoder.compose(text)
         for key, node in pairs(self.root):
             if (
@@ -50,7 +51,7 @@ class Reading:
         """Raise every mistake that was noted."""
         problems = self._decoder.problems
         if problems:
-            raise self._error(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+            raise self._error(sorted(problems, key=lambda problem: (problem.line, problem.column)), hint=self._hint)
 
 
 def pairs(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:

@@ -15,7 +15,8 @@ import pytest
 
 from provisioner.commands import Address, Command
 from provisioner.edges.ssh import SshOptions, SshRunner
-from provisioner.errors import AuthError, CommandTimedOut, ConnectError, HostKeyError, InventoryError
+from provisioner.errors import AuthError, CommandTimedOut, ConnectError, HostKeyError, InventoryError, UsageError
+from provisioner.flows.fleet import Reach, runner_of, targets
 from tests.testbed.processes import free_port
 
 if TYPE_CHECKING:
@@ -189,9 +190,12 @@ def test_an_unknown_host_key_is_refused_with_its_fingerprint(sshd: Sshd, tmp_pat
 
 def test_a_new_host_key_is_accepted_once_and_written(sshd: Sshd, tmp_path: Path) -> None:
     book = tmp_path / "new" / "known_hosts"
-    runner = _runner(sshd, known_hosts=book, accept_new_host_keys=True)
+    said: list[str] = []
+    runner = _runner(sshd, known_hosts=book, accept_new_host_keys=True, said=said.append)
     assert runner.run(Command(argv=("true",))).ok
     assert [sshd.fingerprint() in line for line in runner.accepted] == [True]
+    assert said == list(runner.accepted)
+    assert f"[{sshd.addresses[0]}]:{sshd.port} recorded in {book}: ssh-ed25519 SHA256:" in said[0]
     runner.close()
     again = _runner(sshd, known_hosts=book)
     assert again.run(Command(argv=("true",))).ok
@@ -226,6 +230,17 @@ def test_fingerprints_decide(sshd: Sshd, tmp_path: Path) -> None:
     prints.write_text(f"{sshd.addresses[0]} SHA256:{'A' * 43}\n")
     with pytest.raises(HostKeyError, match="list of fingerprints"):
         _runner(sshd, known_hosts=book, fingerprints=prints, accept_new_host_keys=True).run(Command(argv=("true",)))
+    for name in (sshd.host(), f"{sshd.addresses[0]}:{sshd.port}"):  # as the user typed it
+        prints.write_text(f"{name} {sshd.fingerprint()}\n")
+        runner = _runner(sshd, known_hosts=book, fingerprints=prints)
+        assert runner.run(Command(argv=("true",))).ok
+        runner.close()
+    prints.write_text(f"other {sshd.fingerprint()}\n")
+    for accept in (False, True):
+        with pytest.raises(HostKeyError, match=f"{prints} has no line for .*{sshd.addresses[0]}") as caught:
+            _runner(sshd, known_hosts=book, fingerprints=prints, accept_new_host_keys=accept).run(Command(argv=("true",)))
+        assert f"add the line `[{sshd.addresses[0]}]:{sshd.port} {sshd.fingerprint()}`" in (caught.value.hint or "")
+    assert not book.exists()
     prints.write_text("nonsense\n")
     with pytest.raises(InventoryError, match="prints:1:1"):
         _runner(sshd, fingerprints=prints).run(Command(argv=("true",)))
@@ -278,9 +293,38 @@ def test_an_unknown_name(sshd: Sshd) -> None:
 
 def test_something_else_listens(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("provisioner.edges.ssh.TIMEOUTS", {"connect": 1})
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ConnectError, match="no SSH handshake") as caught:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(ConnectError, match=r"no SSH handshake \(no answer in \d+ s\)") as caught,
+    ):
         _runner(sshd, address=f"root@127.0.0.1:{silent.getsockname()[1]}").run(Command(argv=("true",)))
     assert "SSH server" in (caught.value.hint or "")
+
+
+def test_no_key_at_all_says_how_to_make_one(sshd: Sshd) -> None:
+    known = SshOptions(known_hosts=sshd.known_hosts)
+    address = Address.parse(sshd.host())
+    with pytest.raises(
+        AuthError, match=r"no private key found here \(looked in the agent, ~/.ssh/id_\*, IdentityFile\)"
+    ) as caught:
+        SshRunner("gpu01", address, known).run(Command(argv=("true",)))
+    assert f"ssh-copy-id -p {sshd.port} {address.user}@{address.host}" in (caught.value.hint or "")
+
+
+def test_a_name_of_the_ssh_configuration_is_a_host(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host gpu*  !gpu99\n  HostName {sshd.addresses[1]}\n  Port {sshd.port}\n  User {sshd.user}\n"
+        f"  IdentityFile {sshd.client_key}\n  UserKnownHostsFile {sshd.known_hosts}\nHost *\n  User nobody\n"
+    )
+    reach = Reach(ssh_config=config)
+    (target,) = targets(["gpu01"], reach)
+    runner = runner_of(target, reach)
+    assert runner.run(Command(argv=("sh", "-c", "echo $SSH_CONNECTION"))).stdout.split()[2] == sshd.addresses[1]
+    runner.close()
+    for name in ("gpu99", "other"):
+        with pytest.raises(UsageError, match=f"no host or group {name}"):
+            targets([name], reach)
 
 
 def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provisioner.commands import Address
 from provisioner.errors import InventoryError, UsageError
-from provisioner.hosts.inventory import Inventory, Target, expand, load_inventory, read_inventory
+from provisioner.hosts.inventory import HostEntry, Inventory, Target, expand, load_inventory, read_inventory
 from provisioner.hosts.ranges import expand_range
+from provisioner.resources import resource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +116,38 @@ def test_unknown_names_are_told_with_near_ones() -> None:
     with pytest.raises(UsageError, match="no host or group gpu01") as caught:
         expand(["gpu01"], None)
     assert "--inventory" in str(caught.value.hint)
+    with pytest.raises(UsageError) as caught:
+        names("gpu01,gpu02")
+    assert caught.value.hint == "separate several hosts by spaces, or write gpu[01-02]"
+
+
+def test_all_is_every_host_of_the_inventory() -> None:
+    assert names("all") == ["login", "gpu01", "gpu02", "gpu03", "gpu04", "big", "plain"]
+    with pytest.raises(UsageError, match="all means every host of the inventory, and there is none"):
+        expand(["all"], None)
+
+
+def test_a_name_of_the_ssh_configuration_is_a_host_and_the_inventory_goes_before_it() -> None:
+    found = expand(["gpu01", "box7"], read_inventory(TEXT, "h.yaml"), known=lambda name: name in {"gpu01", "box7"})
+    assert found[0].user == "root"
+    assert found[1] == Target(name="box7", kind="ssh", address="box7")
+
+
+def test_an_error_shows_an_entry_and_the_example_every_key() -> None:
+    with pytest.raises(InventoryError) as caught:
+        read_inventory("format: 1\nhosts: {a: {prot: 22}}\n", "h.yaml")
+    hint = str(caught.value.hint)
+    assert hint.startswith("such as: gpu01: {address: 10.0.0.7, user: root, port: 22")
+    shown = read_inventory(f"format: 1\nhosts: {{{hint.removeprefix('such as: ')}}}\n", "h.yaml").hosts["gpu01"]
+    assert shown is not None
+    path = resource("examples", "hosts.yaml")
+    text = path.read_text(encoding="utf-8")
+    for entry in dataclasses.fields(HostEntry):
+        assert f"{entry.name}:" in text
+        assert getattr(shown, entry.name) is not None
+    example = load_inventory(path)
+    assert [target.name for target in expand(["cluster"], example)] == ["gpu01", "gpu02", "gpu03", "gpu04", "login01"]
+    assert expand(["gpu02"], example)[0].jump == "admin@bastion.example:2222"
 
 
 def problems(text: str) -> list[str]:
@@ -142,6 +176,7 @@ def test_every_mistake_is_told_at_once_with_its_place() -> None:
         ("format: 1\ngroups: {g: [h], h: [g]}\n", "the group g contains itself"),
         ("format: 1\ngroups: {g: [g]}\n", "the group g contains itself"),
         ("format: 1\nhosts: {local: {}}\n", "local means something else"),
+        ("format: 1\nhosts: {'a[1-2]': {address: b}}\n", "a[1-2] are 2 hosts, and they cannot all have the address b"),
         ("format: 1\nhosts: {a: {port: 0}}\n", "is not a port"),
         ("format: 1\nhosts: {a: {port: 65536}}\n", "is not a port"),
         ("format: 1\nhosts: {a: {user: '-x'}}\n", "is not the name of a user"),
