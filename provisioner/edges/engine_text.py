@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TAIL_LINES = 30
+#: The longest line of an output that is shown again, and the longest name of a step, in characters.
+_LINE, _STEP = 300, 80
 _REFERENCE = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]{0,400}")
 
 _INSTALL = (
@@ -124,13 +126,31 @@ def engine_error(host: str, what: str, text: str) -> EngineError:
 
 
 def build_failed(host: str, tag: str, output: str) -> BuildFailed:
-    """BuildFailed with the failing step, the reason, and the last lines of buildx's plain progress `output`."""
+    """BuildFailed from buildx's plain progress: the cause first, then the step, and the end of the output as its tail.
+
+    A step can be a page long, and buildx prints it each time that it speaks of it. Here it stands once, cut to one line.
+    """
     # buildx repeats the end of the failing step's log between two rules, headed ` > [2/5] RUN …:`
-    steps = re.findall(r"^ > (\[.+?\].*?|\S.*?):$", output, re.MULTILINE)
-    step = f" at {steps[-1]}" if steps else ""
+    found = re.search(r"^-{6}\n > (\[.+?\].*?|\S.*?):\n(.*?)^-{6}$", output, re.MULTILINE | re.DOTALL)
+    step = f"{found[1][:_STEP]}{' …' if len(found[1]) > _STEP else ''}" if found else ""
     reason = _WRAPPING.sub("", last_line(output))
-    tail = "\n".join(output.splitlines()[-TAIL_LINES:])
-    return BuildFailed(f"{host}: the build of {tag} failed{step}: {reason}", tail=tail, hint=hint_for(output))
+    ended = re.fullmatch(r'process ".*" did not complete successfully: (exit code: \d+.*|.{0,80})', reason, re.DOTALL)
+    cause = _cause(found[2]) if found and ended else None
+    what = f"{cause} ({ended[1]}, at {step})" if ended and cause else f"{_cut(reason)}{f' (at {step})' if step else ''}"
+    shown = output[: found.start()] if found and ended else output
+    lines = [_cut(line) for line in shown.splitlines() if not re.match(r'#\d+ ERROR: process "', line)]
+    return BuildFailed(f"{host}: the build of {tag} failed: {what}", tail="\n".join(lines[-TAIL_LINES:]), hint=hint_for(output))
+
+
+def _cause(log: str) -> str | None:
+    """The line of a step's log that says why it failed: the last that speaks of an error, else the last; None for no log."""
+    lines = [text for line in log.splitlines() if (text := re.sub(r"^\d+\.\d+ ", "", line).strip())]
+    errors = [line for line in lines if re.search(r"error|fatal|cannot|^E: |not found|killed", line, re.IGNORECASE)]
+    return _cut((errors or lines or [""])[-1]) or None
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
 
 
 def pushed_digest(output: str) -> str | None:

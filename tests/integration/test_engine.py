@@ -192,7 +192,9 @@ def test_an_image_that_is_not_there_is_never_pulled_by_accident(subject: Engine)
 def test_a_build_that_fails_in_the_middle_names_the_step_and_leaves_nothing(subject: Engine, docker: engines.Engine) -> None:
     told: list[str] = []
     text = f"FROM {SMALL}\nUSER 0\nRUN --network=none echo what it says; exit 3\n"
-    with pytest.raises(BuildFailed, match=r"failed at .*RUN .*echo what it says; exit 3") as caught:
+    with pytest.raises(
+        BuildFailed, match=r"failed: what it says \(exit code: 3, at .*RUN .*echo what it says; exit 3\)"
+    ) as caught:
         subject.build(context(text), "testbed:broken", tell=told.append)
     assert "what it says" in caught.value.tail
     assert "exit code: 3" in caught.value.message

@@ -61,21 +61,18 @@ ERROR: failed to solve: process "/bin/sh -c echo hello; exit 3" did not complete
 @pytest.mark.parametrize(
     ("output", "message", "hint"),
     [
-        (MISSING_FILE, 'h: the build of t:1 failed at [1/1] COPY nothere /x: "/nothere" not found: not found', None),
+        (MISSING_FILE, 'h: the build of t:1 failed: "/nothere" not found: not found (at [1/1] COPY nothere /x)', None),
         (WRONG_LINE, "h: the build of t:1 failed: dockerfile parse error line 1: unknown instruction: FRM", None),
         (
             FAILED_RUN,
-            (
-                'h: the build of t:1 failed at [build 2/3] RUN echo hello; exit 3: process "/bin/sh -c echo hello; exit 3" '
-                "did not complete successfully: exit code: 3"
-            ),
+            "h: the build of t:1 failed: hello (exit code: 3, at [build 2/3] RUN echo hello; exit 3)",
             None,
         ),
         (
             NO_WAY,
             (
-                "h: the build of t:1 failed at [internal] load metadata for nope.example/base:1: failed to do request: "
-                'Head "https://nope.example/v2/base/manifests/1": dial tcp: lookup nope.example: no such host'
+                'h: the build of t:1 failed: failed to do request: Head "https://nope.example/v2/base/manifests/1": '
+                "dial tcp: lookup nope.example: no such host (at [internal] load metadata for nope.example/base:1)"
             ),
             "site.yaml",
         ),
@@ -85,7 +82,28 @@ def test_a_failed_build_names_its_step_and_the_reason(output: str, message: str,
     failure = engine_text.build_failed("h", "t:1", output)
     assert failure.message == message
     assert (failure.hint is None) if hint is None else (hint in str(failure.hint))
-    assert failure.tail == "\n".join(output.splitlines()[-30:])
+
+
+def test_a_long_step_is_named_once_and_its_cause_comes_first() -> None:
+    step = "RUN --mount=type=cache,id=pip python3 -m venv /opt/venv && /opt/venv/bin/pip install " + "--no-deps " * 60
+    process = f'process "/bin/sh -c {step}" did not complete successfully: exit code: 1'
+    output = (
+        f"#9 [build 1/2] {step}\n#9 1.2 Looking in indexes\n"
+        "#9 3.4 ERROR: No matching distribution found for torch==9.9\n#9 3.5 [notice] A new release of pip is available\n"
+        f"#9 ERROR: {process}\n------\n > [build 1/2] {step}:\n1.2 Looking in indexes\n"
+        "3.4 ERROR: No matching distribution found for torch==9.9\n3.5 [notice] A new release of pip is available\n------\n"
+        f"Dockerfile:30\n--------------------\n  30 | >>> {step}\n--------------------\nERROR: failed to solve: {process}\n"
+    )
+    failure = engine_text.build_failed("h", "t:1", output)
+    start = "h: the build of t:1 failed: ERROR: No matching distribution found for torch==9.9 (exit code: 1, at [build 1/2] RUN"
+    assert failure.message.startswith(start)
+    assert len(failure.message) < len(start) + 90
+    assert failure.tail.count("python3 -m venv") == 1
+    assert failure.tail.splitlines()[1:] == [
+        "#9 1.2 Looking in indexes",
+        "#9 3.4 ERROR: No matching distribution found for torch==9.9",
+        "#9 3.5 [notice] A new release of pip is available",
+    ]
 
 
 def test_the_tail_of_a_long_build_is_its_end() -> None:
