@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from provisioner.errors import LockError, ProvisionerError, UsageError
-from provisioner.files.mirror_items import Item, not_brought
+from provisioner.files.mirror_items import Item, archive_name, not_brought
 from provisioner.files.pins import normal
 from provisioner.files.site import DEFAULT_INDEX, NO_INDEX, split_reference
 from provisioner.files.wheels import best
@@ -173,8 +172,8 @@ def _choose(item: Item, lock: Lock, site: Site, source: Source) -> Offered:
 def _fetch_image(item: Item, folder: Path, engine: Engine | None, say: Tell) -> Got:
     """The base image as an archive, under the name that a Dockerfile of a site without mirrors gives it."""
     name = f"{item.name}:{item.version}"
-    target = folder / (re.sub(r"[^A-Za-z0-9.-]+", "-", name) + ".tar")
-    named = f"images/{target.name}"
+    named = archive_name(name)
+    target = folder / named.rpartition("/")[2]
     if target.is_file():
         return Got(item=item, status="there", file=named)
     if engine is None:

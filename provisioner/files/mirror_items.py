@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 from provisioner.files.image_view import apt_asked
@@ -79,6 +80,11 @@ def _image(image: Image, site: Site) -> Item:
 
 def _address(site: Site, index: str, indexes: Mapping[str, str | None]) -> str | None:
     return index_address(site, index, indexes.get(index))
+
+
+def archive_name(reference: str) -> str:
+    """The file of an image in a mirror folder."""
+    return f"images/{re.sub(r'[^A-Za-z0-9.-]+', '-', reference)}.tar"
 
 
 def not_brought(items: Sequence[Item]) -> str | None:

@@ -16,11 +16,11 @@ from provisioner.report.answer import Answer, plain
 from provisioner.values import replace, value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from provisioner.commands import Runner
-    from provisioner.engines import Image
+    from provisioner.engines import Engine, Image
     from provisioner.facts import HostFacts
     from provisioner.files.site import Site
     from provisioner.files.tree import Tree
@@ -66,11 +66,52 @@ def build_on(
     if tag is None:
         raise UsageError("the folder has no stack.lock.yaml, so the image has no name", hint="name it: --tag REF")
     folders = {name: FilePath(place) for name, place in context_folders(lock, site)} if lock else {}
+    _refuse_without_wheels(context, folders)
     engine = engine_on(runner, proof.program)
     with contextlib.closing(engine):
-        secrets = _secrets(lock, site, proof)
-        options = BuildOptions(secrets=secrets, push=proof.push, network=proof.network or _needed_network(site))
+        options = BuildOptions(
+            secrets=_secrets(lock, site, proof),
+            push=proof.push,
+            network=proof.network or _needed_network(site),
+            platform=lock.stack.platform if lock else None,
+        )
+        if lock:
+            _refuse_without_images(engine, lock, site)
         return build(context, engine, tag, options, folders=folders, tell=tell)
+
+
+def _refuse_without_wheels(context: Tree | Path, folders: Mapping[str, Path]) -> None:
+    """UsageError for a tree that mounts a folder of wheels, where no site says which: BuildKit would only miss /wheels."""
+    from provisioner.errors import UsageError
+    from provisioner.files.packages import WHEELS
+
+    if not isinstance(context, FilePath) or any(name.partition("/")[0] == WHEELS for name in folders):
+        return
+    if (context / WHEELS).is_dir():  # somebody put it there
+        return
+    try:
+        text = (context / "Dockerfile").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return  # what reads the context says what is wrong with it
+    if f"--mount=type=bind,source={WHEELS}," in text:
+        raise UsageError(
+            f"{context} was rendered with a folder of wheels, and no site says where it is",
+            hint="give the site file that it was rendered with: --site FILE",
+        )
+
+
+def _refuse_without_images(engine: Engine, lock: Lock, site: Site) -> None:
+    """EngineError where the site asks no registry for an image, and the engine does not have it: nothing could fetch it."""
+    from provisioner.errors import EngineError
+    from provisioner.files.mirror_items import archive_name
+    from provisioner.files.site import is_loaded
+
+    for image in filter(None, (lock.stack.image, lock.stack.build_image)):
+        if is_loaded(site, image.reference) and engine.inspect(image.reference) is None:
+            raise EngineError(
+                f"{engine.host} has no {image.reference}, and the site names no registry",
+                hint=f"load it there: docker load --input {archive_name(image.reference)} (of the mirror's folder)",
+            )
 
 
 def _needed_network(site: Site) -> Network | None:
