@@ -11,6 +11,7 @@ from provisioner.errors import ProvisionerError
 from provisioner.files.packages import WHEELS, Flag, as_word, build_secrets, context_folders, has_folder, pip_arguments, pip_notes
 from provisioner.files.quoting import CONTROL, Word
 from provisioner.files.site import Site, is_loaded, mirrored, split_reference, variable_of
+from provisioner.stack.request import Request
 from provisioner.stack.rows import Framework, System
 from provisioner.values import replace, value
 
@@ -64,6 +65,7 @@ class ImageView:
     header: str
     summary: tuple[str, ...]
     name: str
+    platform: str  # where the builder must be told
     secrets: tuple[str, ...]
     base: str
     toolkit: str  # the image that lends its CUDA compiler to the build stage
@@ -111,6 +113,7 @@ def image_view(lock: Lock, site: Site, rows: Catalogue, lock_sha256: str) -> Ima
         header="",
         summary=_summary(lock, site, rows.framework),
         name=image_name(stack),
+        platform="" if stack.platform == Request().platform else stack.platform,
         secrets=build_secrets(lock, site),
         base=_pulled(stack.image, site),
         toolkit=_pulled(stack.build_image, site) if stack.build_image else "",
@@ -149,6 +152,7 @@ def _summary(lock: Lock, site: Site, framework: Framework) -> tuple[str, ...]:
     cuda = f", CUDA {stack.cuda} from the {'wheels' if framework.cuda_from == 'wheels' else 'image'}" if stack.cuda else ""
     lines = [f"{framework.name} {stack.version} ({stack.variant}) on Python {stack.python}{cuda}.", runs]
     lines.extend(stack.excludes)
+    lines.extend(f"Note: {note}" for note in stack.notes)
     if stack.image.flavour.endswith("devel"):
         lines.append("The image keeps the CUDA compiler, because something is compiled with this stack.")
     lines.extend(f"`provisioner build` adds {folder} to the context as {path}/." for path, folder in context_folders(lock, site))
@@ -253,7 +257,8 @@ def _labels(lock: Lock, framework: Framework, lock_sha256: str) -> tuple[Pair, .
 
 
 def _compact(lock: Lock) -> str:
-    """The lock as one line of JSON without the hashes, which would fill pages; it says where they are."""
+    """The lock as one line of JSON without hashes and reasons, which would fill pages; it says where they are."""
+    lock = replace(lock, stack=replace(lock.stack, because=()))
     if lock.pins.hashed:
         bare = tuple(replace(pin, hashes=()) for pin in lock.pins.packages)
         pins = replace(lock.pins, packages=bare, hashed=False, why_not="the hashes are in /opt/provisioner/stack.lock.yaml")

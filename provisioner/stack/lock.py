@@ -83,6 +83,7 @@ class Stack:
     because: tuple[Because, ...] = ()
     excludes: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()  # rules overridden by --allow
+    notes: tuple[str, ...] = ()  # what is not known of this stack
 
 
 @value

@@ -17,7 +17,7 @@ from provisioner.stack.parts import PART_RULES
 from provisioner.stack.reading import read
 from provisioner.stack.rows import Variant
 from provisioner.stack.rules import BARE_RULES, BUILD_RULES
-from provisioner.values import value
+from provisioner.values import replace, value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -178,7 +178,9 @@ def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
         )
         for item in asked.wants.others
     )
-    return Decision(verdict="ok", stack=stack, notes=(*parts.notes, *mine.notes, *extra, *_unused(asked, stack.allowed)))
+    notes = (*parts.notes, *mine.notes, *extra)
+    stack = replace(stack, notes=tuple(dict.fromkeys(note.fact for note in notes)))
+    return Decision(verdict="ok", stack=stack, notes=(*notes, *_unused(asked, stack.allowed)))
 
 
 def _unused(asked: Asked, allowed: Sequence[str]) -> tuple[Note, ...]:

@@ -15,6 +15,7 @@ from provisioner.files.image_view import catalogue, image_name
 from provisioner.files.packages import build_secrets, context_folders
 from provisioner.files.render import render
 from provisioner.files.site import Address, IndexAddress, Proxies, RegistryPrefix, Site, SlurmSite, WheelPlace
+from provisioner.findings import Because
 from provisioner.stack.compiled import shipped_matrix
 from provisioner.stack.lock import Image, Lock, Pins
 from provisioner.stack.request import Job
@@ -249,14 +250,24 @@ def test_the_user_is_a_number_and_the_last_stage_fetches_nothing() -> None:
     assert [name for name, _ in final][-1] == "CMD"
 
 
-def test_the_label_holds_the_lock_without_its_hashes() -> None:
-    line = next(line for line in _dockerfile(BLACKWELL).splitlines() if line.startswith("LABEL io.gpu-provisioner.lock="))
+def test_the_label_holds_the_lock_without_its_hashes_and_its_reasons() -> None:
+    told = replace(BLACKWELL, stack=replace(BLACKWELL.stack, because=(Because(fact="a page of it", source="a document"),)))
+    line = next(line for line in _dockerfile(told).splitlines() if line.startswith("LABEL io.gpu-provisioner.lock="))
     [label] = shlex.split(line.partition("=")[2])
     lock = decode(label, "the label", Lock)
     assert lock.stack == BLACKWELL.stack
     assert lock.pins.why_not == "the hashes are in /opt/provisioner/stack.lock.yaml"
     assert not lock.pins.hashed
     assert [pin.version for pin in lock.pins.packages] == [pin.version for pin in BLACKWELL.pins.packages]
+
+
+def test_the_head_says_what_is_not_known_and_for_which_machine_it_is_built() -> None:
+    note = "flash-attn is not in the data: it goes along as it is"
+    arm = replace(CPU, stack=replace(CPU.stack, platform="linux/arm64", notes=(note,)))
+    head = _dockerfile(arm).split("\nFROM ")[0].splitlines()
+    assert f"# Note: {note}" in head
+    assert any(line.startswith("# docker buildx build --platform linux/arm64 -t ") for line in head)
+    assert "--platform" not in _dockerfile(CPU)
 
 
 def test_what_the_image_must_be_stands_beside_the_smoke_script() -> None:
