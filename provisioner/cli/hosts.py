@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from provisioner.cli import console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from provisioner.cli.options import Common
     from provisioner.flows.fleet import Host, Reach
@@ -28,6 +30,20 @@ def reach(common: Common) -> Reach:
     )
 
 
+#: What HOST may be, in the help of the verbs that take it.
+HOSTS = """HOST is a name or a group of the inventory (all: every host of it), a name of ~/.ssh/config, a range (gpu[01-04]),
+    user@address[:port], local, or replay:FOLDER for a recording (replay:NAME for one that comes with the tool)."""
+
+
+def told_recorded(record: Path, verb: str, hosts: Sequence[str]) -> None:
+    """Say where recordings were put, and how each is replayed."""
+    from provisioner.flows.probing import recording_of
+
+    for host in hosts:
+        folder = recording_of(record, host)
+        console.err(f"recorded: {folder} (replay it: provisioner {verb} {shlex.quote(f'replay:{folder}')})")
+
+
 def each(
     names: Sequence[str],
     common: Common,
@@ -35,8 +51,12 @@ def each(
     text: Callable[[Answer], str],
     *,
     show_progress: bool = True,
+    whole: Callable[[Mapping[str, Answer]], str] | None = None,
 ) -> int:
-    """Do `one` on each host (on this machine when none is named), print the answers, return the exit code."""
+    """Do `one` on each host (on this machine when none is named), print the answers, return the exit code.
+
+    `whole` prints the hosts that answered together, where their answers may be alike; else `text` prints each.
+    """
     from provisioner.flows.fleet import on_each, together
     from provisioner.report.text import findings
 
@@ -48,5 +68,8 @@ def each(
             if "error" in answer.fields:
                 console.err(f"provisioner: {findings(answer.findings).rstrip()}")
                 continue
-            console.out((f"== {name}\n" if several else "") + text(answer))
+            if whole is None:
+                console.out((f"== {name}\n" if several else "") + text(answer))
+        if whole is not None:
+            console.out(whole({name: answer for name, answer in answers.items() if "error" not in answer.fields}))
     return console.emit(together(answers), "", as_json=common.json)

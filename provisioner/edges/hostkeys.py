@@ -52,8 +52,9 @@ def fingerprint(key: bytes) -> str:
 
 
 def read_fingerprints(path: Path) -> Mapping[str, frozenset[str]]:
-    """A list of fingerprints: on each line a SHA256:… and the hosts it is of, as a user calls them (`gpu01 SHA256:…`) or as
-    `ssh-keygen -lf known_hosts` prints them.
+    """A list of fingerprints: on each line a SHA256:… and the hosts that it is of.
+
+    The hosts are named as the user calls them (`gpu01 SHA256:…`), or as `ssh-keygen -lf known_hosts` prints them.
     """
     found: dict[str, set[str]] = {}
     problems = []

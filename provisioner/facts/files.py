@@ -66,7 +66,16 @@ def read_facts(text: str, source: str) -> tuple[HostFacts, ...]:
 
 
 def _plain(seen: Seen[Any]) -> dict[str, Any]:
-    return {"found": encode(seen.found)} if seen.known else {"why_not": seen.why_not}
+    return {"found": _whole(seen.found)} if seen.known else {"why_not": seen.why_not}
+
+
+def _whole(found: object) -> Any:  # noqa: ANN401 - plain data of any shape
+    """What was found as plain data, with every field of its records: who reads the file need not know our defaults."""
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        return {entry.name: _whole(getattr(found, entry.name)) for entry in dataclasses.fields(found)}
+    if isinstance(found, tuple):
+        return [_whole(entry) for entry in found]
+    return encode(found)
 
 
 def _check_format(root: yaml.Node, pairs: Mapping[str, yaml.Node], decoder: Decoder) -> None:

@@ -29,17 +29,19 @@ class Plans:
     lock: Lock | None = None
 
 
-def plan_host(host: Host, wanted: Plans) -> tuple[Plan, ...]:
-    """Probe a host with the playbooks' own questions, and plan. Nothing is changed."""
+def plan_host(host: Host, wanted: Plans, record: Path | None = None) -> tuple[Plan, ...]:
+    """Probe a host with the playbooks' own questions, and plan. Nothing is changed. Its recording goes below `record`."""
+    from provisioner.flows.probing import recorded
     from provisioner.hosts.plan import plan, step_checks
     from provisioner.hosts.playbook import load_playbook
     from provisioner.hosts.probe import probe
 
     plans: list[Plan] = []
+    runner = recorded(host, record)
     for name in wanted.playbooks or (CONTAINER_TOOLKIT,):
         playbook = load_playbook(name)
         goal = goal_for(playbook, wanted)
-        facts = probe(host.runner, steps=step_checks(playbook, goal))
+        facts = probe(runner, steps=step_checks(playbook, goal))
         plans.append(plan(playbook, facts, goal))
     return tuple(plans)
 

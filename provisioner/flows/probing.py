@@ -11,18 +11,30 @@ from provisioner.report.answer import Answer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provisioner.commands import Runner
     from provisioner.facts import HostFacts
     from provisioner.flows.fleet import Host
 
 
-def probe_host(host: Host, record: Path | None) -> HostFacts:
-    """All facts of one host; `record` keeps a recording of what it said."""
-    from provisioner.hosts.probe import probe
+def recording_of(record: Path, host: str) -> Path:
+    """The folder for the recording of a host below `record`."""
+    return record / host.replace("/", "_")
+
+
+def recorded(host: Host, record: Path | None) -> Runner:
+    """The host's runner; with `record`, one that keeps what the host says below that folder."""
+    if record is None:
+        return host.runner
     from provisioner.hosts.recording import RecordingRunner
 
-    if record is None:
-        return probe(host.runner)
-    return probe(RecordingRunner(host.runner, record))
+    return RecordingRunner(host.runner, recording_of(record, host.name))
+
+
+def probe_host(host: Host, record: Path | None) -> HostFacts:
+    """All facts of one host; its recording goes below `record`."""
+    from provisioner.hosts.probe import probe
+
+    return probe(recorded(host, record))
 
 
 def facts_answer(facts: HostFacts) -> Answer:

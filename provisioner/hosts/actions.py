@@ -10,7 +10,7 @@ from provisioner.errors import UsageError
 from provisioner.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from provisioner.hosts.playbook import Argv, Packages, Service, Step, Variant
 
@@ -117,7 +117,17 @@ def action_text(variant: Variant, playbook: str, fill: Fill) -> str:
     return ", then ".join([*restored, *services]) or "reboot the host"
 
 
-def leaves_nothing(variant: Variant) -> bool:
+def way_back_of(step: Step, variants: Iterable[Variant], undo: Variant | None, playbook: str, fill: Fill) -> str | None:
+    """The way back of a step that may be done by `variants`, in one line: its `undo`, whose variant for the host is `undo`.
+
+    A step that names none leaves nothing behind where it only restarts something; else there is no way back, which is None.
+    """
+    if undo is not None:
+        return action_text(undo, playbook, fill)
+    return "nothing to undo" if not step.undo and all(map(_leaves_nothing, variants)) else None
+
+
+def _leaves_nothing(variant: Variant) -> bool:
     """Whether there is nothing to undo: a restart or a reload."""
     service = variant.service
     return service is not None and not variant.restore and service.enabled is None and service.state in {"restarted", "reloaded"}

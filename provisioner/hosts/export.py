@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from provisioner.errors import ProvisionerError, UsageError
-from provisioner.hosts.actions import action_text, commands_of, kept_as, leaves_nothing, then_of, unless_of
+from provisioner.hosts.actions import action_text, commands_of, kept_as, then_of, unless_of, way_back_of
 from provisioner.hosts.conditions import HOST_FACTS, HOST_WORDS, family_of, split_system
 from provisioner.hosts.plan import goal_of
 from provisioner.hosts.playbook import PLACEHOLDER, WORD, Playbook
@@ -219,12 +219,9 @@ def _variant(made: _Export, step: Step, variant: Variant) -> list[str]:
 
 
 def _undo(made: _Export, step: Step) -> str:
-    if all(leaves_nothing(variant) for variant in step.do):
-        return "nothing to undo"
-    for variant in step.undo:
-        if made.rest(variant.for_) is not None:
-            return action_text(variant, made.playbook.name, made.fill)
-    return "there is no way back"
+    fitting = [variant for variant in step.do if made.rest(variant.for_) is not None]
+    undo = next((variant for variant in step.undo if made.rest(variant.for_) is not None), None)
+    return way_back_of(step, fitting, undo, made.playbook.name, made.fill) or "there is no way back"
 
 
 def _proxies(proxies: Proxies | None) -> str:
@@ -254,9 +251,8 @@ def _head(made: _Export) -> str:
         f"playbook: {book.name}, SHA-256 {book.hash}",
         *(["goal: " + " ".join(goal)] if goal else []),
     ]
+    reboots = "; 3: reboot, then run it again" if any(step.reboot for step in book.steps) else ""
     usage = [
-        "usage: SCRIPT [--dry-run] [--help]",
-        "",
         *textwrap.wrap(f"Host set-up for {made.os}: {book.why}", 100),
         "",
         "Run it as root. A step that is done already is left out, so it may run again at any time.",
@@ -267,7 +263,7 @@ def _head(made: _Export) -> str:
         "Steps:",
         *(f"  {step.id}{' (restarts ' + ', '.join(step.restarts) + ')' if step.restarts else ''}" for step in book.steps),
         "",
-        "Ends with 0: done; 1: a step failed or something is missing; 2: wrong arguments; 3: reboot, then run it again.",
+        f"Ends with 0: done; 1: a step failed or something is missing; 2: wrong arguments{reboots}.",
     ]
     return "\n".join(
         [
@@ -281,6 +277,7 @@ def _head(made: _Export) -> str:
             "dry_run=no missing=no step='' undo='' number=0 changed=0 kept=0",
             "",
             "usage() {",
+            "  printf 'usage: %s [--dry-run] [--help]\\n\\n' \"${0##*/}\"",
             "  cat <<'END'",
             *usage,
             "END",

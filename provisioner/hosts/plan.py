@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import textwrap
+import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from provisioner.errors import UsageError
 from provisioner.findings import Finding
-from provisioner.hosts.actions import PlannedCommand, action_text, commands_of, keeping, leaves_nothing, then_of, unless_of
+from provisioner.hosts.actions import PlannedCommand, action_text, commands_of, keeping, then_of, unless_of, way_back_of
 from provisioner.hosts.conditions import HOST_FACTS, host_word, judge
 from provisioner.hosts.playbook import WORD, fill
 from provisioner.hosts.refusals import held, no_way, not_met, not_root
+from provisioner.hosts.ticket import about_host, plan_text
 from provisioner.values import value
 from provisioner.versions import Version
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from provisioner.facts import HostFacts
     from provisioner.hosts.playbook import Playbook, Step, Variant
     from provisioner.stack.lock import Lock
+
+__all__ = ["Plan", "PlannedStep", "goal_of", "plan", "plan_fields", "plan_text", "step_checks"]
 
 
 @value
@@ -52,7 +55,10 @@ class PlannedStep:
 
 @value
 class Plan:
-    """What is to be done on a host. `refusals` non-empty: nothing of it may be done. `hash` names exactly this plan."""
+    """What is to be done on a host. `refusals` non-empty: nothing of it may be done. `hash` names exactly this plan.
+
+    `about` is the host's system, driver and engine in one line, `export` the command that makes the script for it.
+    """
 
     playbook: str
     host: str
@@ -60,6 +66,8 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     refusals: tuple[Finding, ...]
     hash: str
+    about: str = ""
+    export: str = ""
 
     @property
     def empty(self) -> bool:
@@ -144,7 +152,16 @@ def plan(playbook: Playbook, facts: HostFacts, goal: Mapping[str, str]) -> Plan:
         steps=tuple(steps),
         refusals=tuple(refusals),
         hash=_hash(playbook, facts.host, goal, steps, refusals),
+        about=about_host(facts),
+        export=_export(playbook, facts, goal),
     )
+
+
+def _export(playbook: Playbook, facts: HostFacts, goal: Mapping[str, str]) -> str:
+    os_id = facts.system.found.os if facts.system.known else "ID"
+    goals = [word for key, given in goal.items() if given != playbook.goal[key] for word in ("--goal", f"{key}={given}")]
+    words = ("provisioner", "export", "shell", "--os", os_id, "--playbook", playbook.name, *goals, "-o", "host-setup.sh")
+    return shlex.join(words)
 
 
 def plan_fields(plan: Plan) -> dict[str, object]:
@@ -158,35 +175,6 @@ def plan_fields(plan: Plan) -> dict[str, object]:
         "refusals": plan.refusals,
         "plan": plan.hash,
     }
-
-
-def plan_text(plan: Plan) -> str:
-    """The plan for a change ticket: plain text, 100 columns."""
-    goal = ", ".join(f"{key} {given}" for key, given in plan.goal.items()) or "none"
-    lines = [f"Plan for {plan.host}: {plan.playbook}", f"Goal: {goal}", f"Plan id: {plan.hash}", ""]
-    if plan.empty:
-        return "\n".join([*lines, "Nothing to do: the host is as the playbook wants it.", ""])
-    for refusal in plan.refusals:
-        lines += _wrapped("REFUSED: ", refusal.message)
-        for remedy in refusal.remedies:
-            lines += _wrapped("  what to do: ", remedy.text)
-    if plan.refusals:
-        lines += ["", "Nothing of this may be done before that is settled.", ""]
-    for number, step in enumerate(plan.steps, start=1):
-        lines += _wrapped(f"{number}. ", f"{step.id}: {step.action}")
-        lines += _wrapped("   why: ", step.why)
-        if step.unseen:
-            lines += _wrapped("   not seen: ", f"whether this is done already ({step.unseen})")
-        lines += _wrapped("   restarts: ", ", ".join(step.restarts) or "nothing")
-        lines += _wrapped("   reboot: ", "yes" if step.reboot else "no")
-        lines += _wrapped("   way back: ", step.way_back or "NONE")
-    return "\n".join([*lines, ""])
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, 100, initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False, break_on_hyphens=False
-    )
 
 
 def _is_version(text: str) -> bool:
@@ -244,14 +232,10 @@ def _planned(
 
 
 def _way_back(playbook: Playbook, step: Step, variant: Variant, facts: HostFacts, goal: Mapping[str, str]) -> str | None:
-    if leaves_nothing(variant):
-        return "nothing to undo"
-    filled = _filler(playbook, goal, facts)
-    undo = _choose(step.undo, facts, goal) if step.undo else None
-    if undo is None or isinstance(undo, str):
-        return None
-    if not (variant.packages and variant.packages.install and facts.packages.known):
-        return action_text(undo, playbook.name, filled)
+    chosen = _choose(step.undo, facts, goal) if step.undo else ""
+    undo = None if isinstance(chosen, str) else chosen
+    if undo is None or not (variant.packages and variant.packages.install and facts.packages.known):
+        return way_back_of(step, (variant,), undo, playbook.name, _filler(playbook, goal, facts))
     before = facts.packages.found
     names = [name.partition("=")[0] for name in variant.packages.install]
     older = [f"{name}={before[name]}" for name in names if name in before]

@@ -10,9 +10,8 @@ readonly made_for=debian12 count=7
 dry_run=no missing=no step='' undo='' number=0 changed=0 kept=0
 
 usage() {
+  printf 'usage: %s [--dry-run] [--help]\n\n' "${0##*/}"
   cat <<'END'
-usage: SCRIPT [--dry-run] [--help]
-
 Host set-up for debian12: Docker can hand NVIDIA GPUs to containers only through the container
 toolkit.
 
@@ -30,7 +29,7 @@ Steps:
   docker-restart (restarts docker (running containers stop unless live-restore is on))
   cdi
 
-Ends with 0: done; 1: a step failed or something is missing; 2: wrong arguments; 3: reboot, then run it again.
+Ends with 0: done; 1: a step failed or something is missing; 2: wrong arguments.
 END
 }
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provisioner.cli import run
 from provisioner.flows.up import RECORDING
+from tests.testbed.processes import free_port
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 REPLAY = f"replay:{RECORDING}"
 
 # The head of nvidia-smi's table as R535 prints it; form: NVIDIA/nvidia-docker issue threads (2023).
@@ -125,5 +126,60 @@ def test_a_recording_is_made_and_replayed(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
     _, real = _json(capsys, "probe", "local")
     _, again = _json(capsys, "probe", f"replay:{made}")
+    assert run(["plan", f"replay:{made}"]) in {0, 7}
+    assert "this recording holds facts only" in capsys.readouterr().out
     for name in ("kernel", "machine", "system", "boot_id"):
         assert real["facts"][name] == again["facts"][name]
+
+
+def test_a_plan_is_recorded_and_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "it is"
+    assert run(["plan", REPLAY, "--record", str(folder)]) == 0
+    (made,) = folder.iterdir()
+    captured = capsys.readouterr()
+    assert f"recorded: {made} (replay it: provisioner plan 'replay:{made}')" in captured.err
+    _, first = _json(capsys, "plan", REPLAY)
+    _, again = _json(capsys, "plan", f"replay:{made}")
+    assert [step["id"] for step in again["steps"]] == [step["id"] for step in first["steps"]]
+    assert [step["unseen"] for step in again["steps"]] == [None] * len(again["steps"])
+
+
+def test_a_recording_answers_for_its_own_goal_only(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = f"replay:{RECORDINGS / 'ubuntu2204-v100'}"
+    assert run(["plan", folder]) == 0
+    assert "Nothing to do" in capsys.readouterr().out
+    assert run(["plan", folder, "--goal", "toolkit=1.17.0"]) == 0
+    text = capsys.readouterr().out
+    assert "Nothing to do" not in text
+    assert "not seen: whether this is done already (recorded for another goal)" in text
+
+
+def test_a_shipped_recording_has_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["probe", "replay:ubuntu2404-rtx5090"]) == 0
+    capsys.readouterr()
+    assert run(["probe", "replay:ubuntu2404"]) == 3
+    assert "comes with the tool: ubuntu2404-rtx5090" in capsys.readouterr().err
+
+
+def test_facts_are_written_of_those_that_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory, book = tmp_path / "hosts.yaml", tmp_path / "known_hosts"
+    inventory.write_text(f"format: 1\nhosts:\n  dead: {{address: 127.0.0.1, port: {free_port('127.0.0.1')}, user: root}}\n")
+    facts = tmp_path / "facts.json"
+    options = ("--inventory", str(inventory), "--known-hosts", str(book), "-o", str(facts))
+    assert run(["probe", "all", *options]) == 5
+    assert f"not written: {facts} (0 of 1 hosts answered)" in capsys.readouterr().err
+    assert not facts.exists()
+    assert run(["plan", "dead", *options]) == 5
+    assert not facts.exists()
+    assert run(["probe", "dead", REPLAY, *options]) == 5
+    assert f"written: {facts} (1 of 2 hosts)" in capsys.readouterr().err
+    (host,) = json.loads(facts.read_text())["hosts"]
+    assert host["engine"]["found"]["name"] == "docker", "a default is written out"
+
+
+def test_help_says_what_a_host_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("probe", "plan"):
+        assert run([verb, "--help"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "HOST is a name or a group of the inventory (all: every host of it), a name of ~/.ssh/config, a range" in text
+        assert "later apply" not in text

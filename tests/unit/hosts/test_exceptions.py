@@ -84,12 +84,19 @@ def test_invoke(kind: type[BaseException]) -> None:
     assert type(translate("gpu01", sample)) is expected
 
 
+def _mute() -> BaseException:
+    """What paramiko raises for a port that is open and says nothing (transport.py, _check_banner)."""
+    failure = paramiko.SSHException("Error reading SSH protocol banner")
+    failure.__context__ = TimeoutError()
+    return failure
+
+
 @pytest.mark.parametrize(
     ("failure", "expected", "words", "again"),
     [
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), errors.ConnectError, "name is unknown", False),
         (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), errors.ConnectError, "name is unknown", True),
-        (TimeoutError("timed out"), errors.ConnectError, "does not answer", False),
+        (TimeoutError("timed out"), errors.ConnectError, "no answer in 15 s", False),
         (ConnectionRefusedError(111, "Connection refused"), errors.ConnectError, "refused", True),
         (ConnectionResetError(104, "Connection reset by peer"), errors.ConnectError, "reset", True),
         (OSError(113, "No route to host"), errors.ConnectError, "No route", False),
@@ -97,6 +104,7 @@ def test_invoke(kind: type[BaseException]) -> None:
         (paramiko.SSHException("No authentication methods available"), errors.AuthError, "no key", False),
         (paramiko.SSHException("not a valid OPENSSH private key file"), errors.AuthError, "private key", False),
         (paramiko.SSHException("Error reading SSH protocol banner"), errors.ConnectError, "banner", True),
+        (_mute(), errors.ConnectError, "no SSH handshake (no answer in 15 s)", False),
         (paramiko.AuthenticationException("Authentication failed."), errors.AuthError, "refuses us", False),
         (RuntimeError("a surprise"), errors.HostError, "RuntimeError: a surprise", False),
     ],

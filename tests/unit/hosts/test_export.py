@@ -120,7 +120,9 @@ def test_shellcheck_and_bash_find_nothing(text: str) -> None:
 def test_help_says_what_it_does_and_needs_no_root(tmp_path: Path) -> None:
     done = run(export_shell(TOOLKIT, "debian12", {}), tmp_path, "--help")
     assert done.returncode == 0
-    assert "--dry-run" in done.stdout
+    assert done.stdout.startswith("usage: host-setup.sh [--dry-run] [--help]\n\nHost set-up for debian12")
+    assert "3: reboot" not in done.stdout, "no step of it reboots"
+    assert "3: reboot, then run it again" in run(export_shell(HOSTILE, "debian12", {}), tmp_path, "--help").stdout
     assert "docker-restart (restarts docker" in done.stdout
     assert run(export_shell(TOOLKIT, "debian12", {}), tmp_path, "--drun").returncode == 2
 

@@ -11,8 +11,10 @@ from provisioner.errors import UsageError
 from provisioner.facts import DriverFact, EngineFact, HostFacts, SystemFact
 from provisioner.findings import Seen
 from provisioner.hosts.actions import KEEP, RESTORE, SAME, WRITE
+from provisioner.hosts.export import export_shell
 from provisioner.hosts.plan import goal_of, plan, plan_fields, plan_text, step_checks
 from provisioner.hosts.playbook import Playbook, load_playbook, read_playbook
+from provisioner.hosts.ticket import plans_text
 from provisioner.values import replace
 from tests.unit.files.sample import BLACKWELL
 from tests.unit.hosts.made import host
@@ -185,13 +187,86 @@ def test_the_fields_of_the_contract() -> None:
 
 def test_the_text_for_a_change_ticket() -> None:
     text = plan_text(planned(host()))
-    assert text.startswith("Plan for gpu01: container-toolkit\nGoal: toolkit 1.20.0")
+    assert text.startswith(
+        "Plan for gpu01: container-toolkit\n"
+        "7 steps; restarts docker once; no reboot; 7 could not be checked and may be done already\n"
+        "Host: Debian GNU/Linux 12 (bookworm), NVIDIA driver 580.95.05 (open modules), docker 28.5.1\n"
+        "Goal: toolkit 1.20.0"
+    )
+    assert "apt-get install --yes" in text
+    assert "--allow-downgrades" in text
+    assert "| deb [signed-by=" in text, "a short file is shown"
+    assert "BEGIN PGP" not in text, "a long one is named by its SHA-256"
+    assert "check after:\n     grep -qs nvidia-container-runtime /etc/docker/daemon.json\n" in text
+    assert "restarts: nothing" not in text
+    assert "reboot: no" not in text
+    assert text.rstrip().endswith("on the host: sudo bash host-setup.sh --dry-run, then without --dry-run")
+    assert "To do it: provisioner export shell --os debian12 --playbook container-toolkit -o host-setup.sh\n" in text
+    assert "--goal toolkit=1.19.1 -o host-setup.sh" in plan_text(planned(host(), toolkit="1.19.1"))
     assert "6. docker-restart: restart docker\n" in text
     assert max(map(len, text.splitlines())) <= 220
     refused = plan_text(planned(host(driver=Seen(None))))
     assert "REFUSED: gpu01: there is no NVIDIA driver" in refused
-    assert "Nothing of this may be done before that is settled." in refused
+    assert refused.rstrip().endswith("Nothing of this may be done before that is settled."), "said again at the end"
+    assert refused.count("REFUSED: gpu01: there is no NVIDIA driver") == 2
+    assert "REFUSED, nothing may be done; 7 steps" in refused
+    assert "To do it" not in refused
     assert "Nothing to do" in plan_text(planned(host(steps=dict.fromkeys(IDS, Seen(True)))))
+
+
+def test_the_commands_of_a_ticket_are_what_a_shell_would_run() -> None:
+    step = "  - {id: one, why: w, unless: ['false'], do: [{run: [printf, '%s|', \"a'b c\", '$HOME']}], repeat: safe}\n"
+    long = " ".join(f"word{number}" for number in range(60))
+    text = plan_text(plan(book(step.replace("'$HOME'", f"'$HOME', {', '.join(long.split())}")), host(), {}))
+    typed = text.partition("as root:\n")[2].partition("   check after")[0]
+    assert typed.count("\n") > 3
+    done = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True)
+    assert done.stdout == f"a'b c|$HOME|{long.replace(' ', '|')}|"
+
+
+def test_a_reboot_is_said() -> None:
+    text = plan_text(
+        plan(book("  - {id: one, why: w, unless: ['false'], do: [{reboot: true}], repeat: once, reboot: true}\n"), host(), {})
+    )
+    assert "1 step; no restart; reboots once" in text
+    assert "reboot: yes" in text
+
+
+def test_hosts_with_equal_plans_share_a_text() -> None:
+    done: dict[str, Seen[bool]] = dict.fromkeys(IDS, Seen(True))
+    plans = {
+        "gpu01": [planned(host())],
+        "gpu02": [planned(host(host="gpu02", steps=done))],
+        "gpu03": [planned(host(host="gpu03"))],
+        "gpu04": [planned(host(host="gpu04", driver=Seen(None)))],
+        "gpu05": [planned(host(host="gpu05", driver=Seen(None)))],
+    }
+    text = plans_text(plans)
+    assert [line for line in text.splitlines() if line.startswith("Plan for")] == [
+        "Plan for gpu01, gpu03: container-toolkit",
+        "Plan for gpu02: container-toolkit",
+        "Plan for gpu04, gpu05: container-toolkit",
+    ]
+    for entries in plans.values():
+        assert entries[0].hash in text
+    assert "Plan id of gpu03: " in text
+    assert "REFUSED: there is no NVIDIA driver" in text, "a reason of several hosts names none of them"
+
+
+def test_a_recording_of_facts_only_is_told() -> None:
+    checks: dict[str, Seen[bool]] = dict.fromkeys(IDS, Seen.unseen("not in this recording"))
+    assert "this recording holds facts only" in plan_text(planned(host(steps=checks)))
+    assert "facts only" not in plan_text(planned(host(steps={**checks, "cdi": Seen(False)})))
+
+
+@pytest.mark.parametrize("toolkit", ["1.20.0", "1.17.8"])
+def test_plan_and_script_name_the_same_way_back(toolkit: str) -> None:
+    script = export_shell(TOOLKIT, "debian12", {"toolkit": toolkit})
+    for step in planned(host(), toolkit=toolkit).steps:
+        function = script.partition(f"begin {step.id} ")[2].partition("local check")[0]
+        assert str(step.way_back) in function.replace("'", ""), step.id
+    last = planned(host(), toolkit=toolkit).steps[-1]
+    assert last.way_back == f"rm -f /{'var/run' if toolkit == '1.20.0' else 'etc'}/cdi/nvidia.yaml"
 
 
 def test_checks_are_filled_in_for_the_probe() -> None:
