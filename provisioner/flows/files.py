@@ -131,7 +131,10 @@ def render_tree(lock: Lock, site: Site, matrix: Matrix, *, only: Collection[str]
 
     script, why_not = _host_script(lock, site) if only is None or "host-setup" in only else (None, None)
     tree = render(lock, site, catalogue(lock, matrix), only=only, host_script=script)
-    return tree, (f"no host-setup.sh: {why_not}",) if why_not else ()
+    said = [f"no host-setup.sh: {why_not}"] if why_not else []
+    if only is not None and "sbatch" in only and not lock.jobs:
+        said.append("no sbatch: the lock has no jobs; they stand in request.yaml (jobs:), and lock takes them over")
+    return tree, tuple(said)
 
 
 def _host_script(lock: Lock, site: Site) -> tuple[str | None, str | None]:

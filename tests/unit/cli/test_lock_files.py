@@ -59,3 +59,13 @@ def test_a_default_index_that_does_not_answer_is_not_helped_by_another_build(
 def test_hashes_and_offline_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lock", *V100, "--hashes", "--offline", "-o", str(tmp_path / "l.yaml")]) == 2
     assert "--hashes asks the package index, --offline forbids it" in capsys.readouterr().err
+
+
+def test_only_sbatch_of_a_lock_without_jobs_says_why_there_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "stack.lock.yaml"
+    assert run(["lock", *V100, "--offline", "-o", str(lock)]) == 0
+    capsys.readouterr()
+    assert run(["render", str(lock), "--only", "sbatch", "--to", str(tmp_path / "out")]) == 0
+    assert "no sbatch: the lock has no jobs; they stand in request.yaml" in capsys.readouterr().err
+    assert run(["render", str(lock), "--to", str(tmp_path / "out")]) == 0
+    assert "no sbatch" not in capsys.readouterr().err
