@@ -46,10 +46,13 @@ def fetch(lock_file: Path, to: Path, engine: str, site: Path | None, common: Com
     The images are pulled and saved by the container engine of this machine, so there must be one. Packages of the distribution
     are not brought: `mirror list` names them, and the build asks the distribution's archive.
     """
+    from provisioner.files.mirror import refuse_foreign_site
     from provisioner.flows.files import read_lock_file
     from provisioner.flows.inputs import matrix_with, site_of
     from provisioner.flows.mirror import fetch_answer, fetch_text
 
+    if not common.force:
+        refuse_foreign_site(to)
     lock, where = read_lock_file(lock_file), site_of(site)
     answer = fetch_answer(lock, where, matrix_with(common.matrix), to, program=engine, named=str(lock_file), tell=console.err)
     return console.emit(answer, fetch_text(answer, lock_file, to, engine), as_json=common.json)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from provisioner.commands import TIMEOUTS, Command
 from provisioner.edges.engine_text import (
     build_failed,
+    build_lines,
     checked_reference,
     engine_error,
     image_facts,
@@ -77,7 +78,7 @@ class CommandEngine:
         carried = {variable: options.secrets[name] for variable, name in secret_variables(options.secrets)}
         argv, stdin = with_variables(argv, context, carried)
         command = Command(argv=argv, stdin=stdin, timeout=options.timeout, secrets=tuple(options.secrets.values()))
-        done = self._runner.run(command, tell=tell)
+        done = self._runner.run(command, tell=build_lines(tell) if tell else None)
         if not done.ok:
             output = _joined(done)
             raise missing(self.host, self._program, done.exit, output) or build_failed(self.host, tag, output)

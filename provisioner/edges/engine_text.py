@@ -13,7 +13,7 @@ from provisioner.engines import ImageFacts
 from provisioner.errors import BuildFailed, EngineError, EngineMissing, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TAIL_LINES = 30
 #: The longest line of an output that is shown again, and the longest name of a step, in characters.
@@ -147,6 +147,19 @@ def _cause(log: str) -> str | None:
     lines = [text for line in log.splitlines() if (text := re.sub(r"^\d+\.\d+ ", "", line).strip())]
     errors = [line for line in lines if re.search(r"error|fatal|cannot|^E: |not found|killed", line, re.IGNORECASE)]
     return _cut((errors or lines or [""])[-1]) or None
+
+
+def build_lines(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """`tell` for the progress of a build: long lines are cut, and what buildx repeats after a failure is left to BuildFailed."""
+    ended = False
+
+    def told(line: str) -> None:
+        nonlocal ended
+        ended = ended or line.rstrip() == "------"
+        if not ended and not re.match(r'#\d+ ERROR: process "', line):
+            tell(_cut(line))
+
+    return told
 
 
 def _cut(line: str) -> str:

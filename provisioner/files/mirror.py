@@ -81,20 +81,26 @@ class Source(Protocol):
 
 
 def fetch(
-    lock: Lock, site: Site, items: Sequence[Item], folder: Path, source: Source, engine: Engine | None, tell: Tell | None = None
+    lock: Lock,
+    site: Site,
+    items: Sequence[Item],
+    folder: Path,
+    source: Source,
+    engine: Engine | None,
+    tell: Tell | None = None,
 ) -> tuple[Got, ...]:
     """Bring the wheels and the images of `items` into `folder`, and write the site.yaml that points at them.
 
     One result for each wheel and image. `engine` None: the images are left out, and that is a failure. site.yaml is written only
     when nothing failed, so its presence says that the folder has all that a mirror can hold: packages of the distribution are
-    not brought. LockError for a lock without hashes, UsageError for a folder that cannot be made or has a site.yaml of the user.
+    not brought. LockError for a lock without hashes, UsageError for a folder that cannot be made.
     """
     say = tell or (lambda _: None)
     refuse_without_hashes(lock)
     wheels, images = folder / "wheels", folder / "images"
     for part in (wheels, images):
         _make(part)
-    _remove_old(folder / _SITE_FILE)
+    _remove(folder / _SITE_FILE)  # until this has ended, the folder is not whole
     wanted = [item for item in items if item.kind == "wheel"]
     lines = _Lines(say, len(wanted))
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="mirror") as pool:
@@ -114,6 +120,19 @@ def refuse_without_hashes(lock: Lock, name: str = "stack.lock.yaml") -> None:
         raise LockError(
             [Problem(file=name, message=message)], hint="lock again with --hashes, where the package index can be reached"
         )
+
+
+def refuse_foreign_site(folder: Path) -> None:
+    """UsageError where `folder` has a site.yaml that no mirror wrote."""
+    path = folder / _SITE_FILE
+    try:
+        mine = path.read_text(encoding="utf-8", errors="replace").startswith(_MARK)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as failure:
+        raise UsageError(f"{path} cannot be read: {(failure.strerror or str(failure)).lower()}") from failure
+    if not mine:
+        raise UsageError(f"{path} exists and was not written by provisioner mirror", hint="name another folder, or give --force")
 
 
 def site_text(images: Sequence[Got], missing: str | None = None) -> str:
@@ -221,11 +240,8 @@ def _make(folder: Path) -> None:
         raise UsageError(f"{folder} cannot be made: {reason}", hint="name a folder that can: --to DIR") from failure
 
 
-def _remove_old(path: Path) -> None:
-    """Take away the site.yaml of an earlier run: until this one has ended, the folder is not whole."""
+def _remove(path: Path) -> None:
     try:
-        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
-            raise UsageError(f"{path} exists and was not written by provisioner mirror", hint="name another folder: --to DIR")
         path.unlink(missing_ok=True)
     except OSError as failure:
         raise UsageError(f"{path} cannot be replaced: {(failure.strerror or str(failure)).lower()}") from failure

