@@ -241,6 +241,11 @@ def _failed(stderr: str, stack: Stack, where: Places) -> Pins:
         return Pins(why_not=f"{silent(index)}: {_cause(stderr)}")
     if re.search(r"network (?:was|is) disabled|network connectivity is disabled", stderr):
         return Pins(why_not="the indexes were not asked (offline), and uv's cache does not have everything")
+    if refused := re.search(rf"({_ADDRESS.pattern})[^\n]*lack of valid authentication credentials \((\d+ [A-Za-z ]+)\)", stderr):
+        # uv goes on as if the index had no such package; nobody knows whether it has
+        framework = re.sub("//[^/]*@", "//", where.framework or "").rstrip("/")  # uv names it without user and password
+        index = stack.index if framework and refused[1].rstrip("/") == framework else DEFAULT_INDEX
+        return Pins(why_not=f"{silent(index)}: {refused[refused.lastindex or 0]}: it takes a name and password, from netrc")
     if source := re.search(r"[Bb]ecause (?!request\b)(\S+?)(?:==\S+)? has no usable wheels", stderr):
         return Pins(why_not=f"{source[1]} is published as source only for this platform, and nothing is built to lock")
     if "No solution found" in stderr:

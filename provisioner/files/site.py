@@ -63,7 +63,7 @@ class Address(str):
         """What is wrong with `text`, as a sentence."""
         if re.search(r"//[^/]*@", text):
             return "a user or password must not stand in this file: use netrc, or {env: NAME} for the whole address"
-        return None if _HTTP.fullmatch(text) else f"{text[:80]!r} is not {cls.what}"
+        return None if _HTTP.fullmatch(text) else f"{_shown(text)} is not {cls.what}"
 
 
 class IndexAddress(Address):
@@ -104,7 +104,15 @@ class RegistryPrefix(Address):
         """See Address."""
         if "://" in text:
             return f"leave out the scheme: {cls.what}"
-        return None if _PREFIX.fullmatch(text) else f"{text[:80]!r} is not {cls.what}"
+        if "@" in text:
+            return "a user or password must not stand in this file: `docker login` keeps them"
+        return None if _PREFIX.fullmatch(text) else f"{_shown(text)} is not {cls.what}"
+
+
+def _shown(text: str) -> str:
+    """An address for a message, without its query, where tokens stand."""
+    plain = re.sub(r"[?#].*", "?…", text, flags=re.DOTALL)
+    return repr(plain[:80])
 
 
 @value

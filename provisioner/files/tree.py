@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 MANIFEST = ".provisioner.json"
+#: The name of a file before it is renamed to its place, and after how many seconds nobody can be at work on it any more.
+_PREFIX, _SUFFIX = ".provisioner-", ".tmp"
+_STALE = 3600
 _SCRIPT = 0o755
 _TEXT = 0o644
 
@@ -70,6 +74,7 @@ def write_tree(tree: Tree, folder: Path, *, force: bool = False) -> None:
         with _staged(folder, files) as staged:
             for temporary, target in staged:
                 temporary.replace(target)
+            _sweep({target.parent for _, target in staged})
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
         raise ProvisionerError(
@@ -123,7 +128,7 @@ def _staged(folder: Path, files: list[tuple[str, TreeFile]]) -> Iterator[list[tu
         for path, file in files:
             target = folder / path
             _make_folder(target.parent, made)
-            handle, name = tempfile.mkstemp(prefix=".provisioner-", suffix=".tmp", dir=target.parent)
+            handle, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=target.parent)
             staged.append((Path(name), target))
             with os.fdopen(handle, "wb") as stream:
                 stream.write(file.text.encode())
@@ -137,6 +142,15 @@ def _staged(folder: Path, files: list[tuple[str, TreeFile]]) -> Iterator[list[tu
         for new in reversed(made):
             with contextlib.suppress(OSError):  # it is not empty: the tree was written
                 new.rmdir()
+
+
+def _sweep(folders: Collection[Path]) -> None:
+    """Remove what a killed run left staged. What is younger than an hour may be that of a run beside this one."""
+    for folder in folders:
+        for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _STALE:
+                    path.unlink()
 
 
 def _make_folder(folder: Path, made: list[Path]) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from provisioner.versions import Version
 
 _FORM = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[A-Za-z0-9._, -]*\])?\s*(?P<bounds>.*)")
+# A user with a password, or anything before @ in an http address; git+ssh://git@host is no secret.
+_PASSWORD = re.compile(r"//[^/@\s]*:[^/@\s]*@|https?://[^/@\s]+@")
 _LONGEST = 500  # characters of a requirement
 _LOCAL = re.compile(r"(?P<public>[^+]+)\+(?P<local>[A-Za-z0-9.]+)")
 _ANY_PATCH = re.compile(r"(?P<sign>==|!=)\s*(?P<prefix>\d+(?:\.\d+)*)\.\*")
@@ -64,6 +66,7 @@ def normal(name: str) -> str:
 def parse_requirement(text: str) -> Requirement:
     """Read one requirement; UsageError when it does not begin with a distribution's name or has more than one line."""
     text = text.strip()
+    _refuse_password(text)
     match = _FORM.fullmatch(text) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None:
         raise UsageError(f"{text[:80]!r} is not a requirement", hint="write it as pip does: NAME, NAME==1.2.3 or NAME>=1.2,<2")
@@ -91,6 +94,14 @@ def parse_requirement(text: str) -> Requirement:
     except ValueError as failure:
         raise UsageError(f"{text!r}: {failure}", hint="write it as pip does: NAME==1.2.3 or NAME>=1.2,<2") from failure
     return Requirement(name=name, text=text, extras=extras, bounds=bounds, local=local)
+
+
+def _refuse_password(text: str) -> None:
+    """UsageError where a requirement holds a secret: a lock, and every file made of it, would carry it. It is not repeated."""
+    if _PASSWORD.search(text):
+        name = re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]
+        hint = "leave it out of the address: pip and uv find it in netrc"
+        raise UsageError(f"{name[:80]}: a user or password must not stand in a requirement", hint=hint)
 
 
 def _within(sign: str, prefix: str, text: str) -> str:

@@ -205,3 +205,21 @@ def test_a_file_named_in_a_file_may_be_hostile_too(tmp_path: Path, fails: Callab
     path = tmp_path / "site.yaml"
     path.write_text('format: 1\nca_bundle: "a\\0b"\n', encoding="utf-8")
     assert f"{path}:2:12" in fails(3, *RESOLVE, "--site", path)
+
+
+def test_a_password_is_neither_taken_nor_repeated(tmp_path: Path, fails: Callable[..., str]) -> None:
+    for requirement in (
+        "x @ https://u:hunter2@h.example/x.whl",
+        "x @ git+https://hunter2@h.example/x",
+        "torch @ http://hunter2@h/x",
+    ):
+        said = fails(2, *RESOLVE, requirement)
+        assert "must not stand in a requirement" in said
+        assert "hunter2" not in said
+    assert run([*RESOLVE, "x @ git+ssh://git@h.example/x"]) == 0
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        'format: 1\nindexes: {pypi: "ftp://h.example/?token=hunter2"}\nregistries: {docker.io: "u:hunter2@h.example"}\n',
+        encoding="utf-8",
+    )
+    assert "hunter2" not in fails(3, *RESOLVE, "--site", path)

@@ -180,6 +180,15 @@ unsatisfiable.
 hint: Packages were unavailable because the network was disabled. When the network is disabled, registry packages may only be \
 read from the cache.
 """
+# uv 0.11 with a server that answers every request with 401.
+UNAUTHORIZED = """\
+error: No solution found when resolving dependencies
+  cause: Because torch was not found in the package registry and x depends on torch==2.9.1, we can conclude that your \
+requirements are unsatisfiable.
+
+hint: An index URL (https://wheels.example/whl/cu130) could not be queried due to a lack of valid authentication credentials \
+(401 Unauthorized)
+"""
 SOURCE_ONLY = """\
 error: No solution found when resolving dependencies
   cause: Because flash-attn==2.8.3 has no usable wheels and request depends on flash-attn==2.8.3, we can conclude that your \
@@ -199,6 +208,10 @@ request depends on sympy>=1.13.3.
     ("text", "why"),
     [
         (REFUSED, "the package index pytorch/cu130 does not answer: Connection refused (os error 111)"),
+        (
+            UNAUTHORIZED,
+            "the package index pytorch/cu130 does not answer: 401 Unauthorized: it takes a name and password, from netrc",
+        ),
         (UNTRUSTED, "the package index pypi does not answer: invalid peer certificate: UnknownIssuer"),
         (OFFLINE, "the indexes were not asked (offline), and uv's cache does not have everything"),
         (SOURCE_ONLY, "flash-attn is published as source only for this platform, and nothing is built to lock"),

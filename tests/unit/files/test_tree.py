@@ -130,3 +130,13 @@ def test_a_run_that_was_cut_between_two_files_can_be_repeated(tmp_path: Path, mo
     assert _content(tmp_path)["a"] == "second\n"
     assert [name for name in _content(tmp_path) if name.endswith(".tmp")] == []
     write_tree(OTHER, tmp_path)
+
+
+def test_what_a_killed_run_left_is_swept_and_what_is_young_is_not(tmp_path: Path) -> None:
+    old, young = tmp_path / ".provisioner-old.tmp", tmp_path / ".provisioner-young.tmp"
+    for path in (old, young):
+        path.write_text("half", encoding="utf-8")
+    os.utime(old, (0, 0))
+    write_tree(Tree(files={"a": TreeFile(text="a")}), tmp_path)
+    assert not old.exists()
+    assert young.exists()
