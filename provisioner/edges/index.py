@@ -54,6 +54,7 @@ class Unreachable(ProvisionerError):  # noqa: N818 - as the other errors of a pl
 
 
 _ACCESS = Access()
+_REACH = "reach it from here (proxies and ca_bundle in site.yaml), or name a mirror of it there (indexes, wheels)"
 
 
 def files_of(project: str, address: str | None, access: Access = _ACCESS) -> tuple[IndexFile, ...]:
@@ -75,7 +76,7 @@ def files_of(project: str, address: str | None, access: Access = _ACCESS) -> tup
             pypi_simple.UnsupportedContentTypeError,
             pypi_simple.UnsupportedRepoVersionError,
         ) as failure:
-            raise Unreachable(f"the package index does not answer: {reason_of(failure)}") from failure
+            raise Unreachable(f"the package index does not answer: {reason_of(failure)}", hint=_REACH) from failure
     return tuple(
         IndexFile(name=entry.filename, address=entry.url, hash=_hash(entry.digests.get("sha256")), size=entry.size)
         for entry in page.packages
@@ -102,7 +103,7 @@ def files_at(place: str, access: Access = _ACCESS) -> tuple[IndexFile, ...]:
             answer.raise_for_status()
             links = pypi_simple.RepositoryPage.from_html(answer.content, base_url=answer.url).links
         except (requests.RequestException, ValueError) as failure:
-            raise Unreachable(f"the page of wheels does not answer: {reason_of(failure)}") from failure
+            raise Unreachable(f"the page of wheels does not answer: {reason_of(failure)}", hint=_REACH) from failure
     found = []
     for link in links:
         address, _, fragment = urljoin(place, link.url).partition("#")

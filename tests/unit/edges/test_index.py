@@ -84,6 +84,7 @@ def test_the_reason_names_no_address(dead: str, index: wheels.Index, tmp_path: P
         with pytest.raises(Unreachable) as caught:
             act(address)
         assert "127.0.0.1" not in caught.value.message
+        assert "site.yaml" in str(caught.value.hint)
     with pytest.raises(Unreachable, match="no such file"):
         files_at(str(tmp_path / "none"))
 
