@@ -50,11 +50,18 @@ _COMMON = (
     click.option("--json", is_flag=True, help="Print the answer as one JSON object."),
     click.option("--force", is_flag=True, help="Overwrite files that the tool did not write."),
     click.option("--matrix", type=FILE, metavar="FILE", help="Rows on top of the shipped compatibility matrix."),
-    click.option("--inventory", type=FILE, metavar="FILE", help="hosts.yaml: names, groups and how to reach them."),
+    click.option("--inventory", type=FILE, metavar="FILE", help="hosts.yaml (an example: examples/hosts.yaml)."),
     click.option("--ssh-config", type=FILE, metavar="FILE", help="Read this instead of ~/.ssh/config."),
     click.option("--known-hosts", type=FILE, metavar="FILE", help="Read this instead of ~/.ssh/known_hosts."),
-    click.option("--accept-new-host-keys", is_flag=True, help="Record unknown host keys; a changed key is never accepted."),
-    click.option("--fingerprints", type=FILE, metavar="FILE", help="Fingerprints that new host keys must have."),
+    click.option(
+        "--accept-new-host-keys", is_flag=True, help="Record unknown host keys, and say so; a changed key is never accepted."
+    ),
+    click.option(
+        "--fingerprints",
+        type=FILE,
+        metavar="FILE",
+        help="What new host keys must be: on each line `gpu01 SHA256:…`, or what ssh-keygen -lf prints for a known_hosts file.",
+    ),
 )
 
 

@@ -82,8 +82,11 @@ def _of_paramiko(host: str, failure: SSHException) -> ProvisionerError:
 
 
 def _is_mute(failure: BaseException) -> bool:
-    """Whether the port is open and nothing is said on it, which paramiko tells as a banner that it cannot read."""
-    return "banner" in str(failure) and isinstance(failure.__context__, TimeoutError)
+    """Whether the port is open and nothing is said on it.
+
+    paramiko tells it as a banner that it cannot read, or, where its own wait for the handshake ends first, as no session.
+    """
+    return str(failure) == "No existing session" or ("banner" in str(failure) and isinstance(failure.__context__, TimeoutError))
 
 
 def _of_invoke(host: str, failure: BaseException) -> HostError:

@@ -183,3 +183,4 @@ def test_help_says_what_a_host_may_be(capsys: pytest.CaptureFixture[str]) -> Non
         text = " ".join(capsys.readouterr().out.split())
         assert "HOST is a name or a group of the inventory (all: every host of it), a name of ~/.ssh/config, a range" in text
         assert "later apply" not in text
+        assert "on each line `gpu01 SHA256:…`" in text

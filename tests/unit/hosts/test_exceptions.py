@@ -104,6 +104,7 @@ def _mute() -> BaseException:
         (paramiko.SSHException("No authentication methods available"), errors.AuthError, "no key", False),
         (paramiko.SSHException("not a valid OPENSSH private key file"), errors.AuthError, "private key", False),
         (paramiko.SSHException("Error reading SSH protocol banner"), errors.ConnectError, "banner", True),
+        (paramiko.SSHException("No existing session"), errors.ConnectError, "no SSH handshake (no answer in 15 s)", False),
         (_mute(), errors.ConnectError, "no SSH handshake (no answer in 15 s)", False),
         (paramiko.AuthenticationException("Authentication failed."), errors.AuthError, "refuses us", False),
         (RuntimeError("a surprise"), errors.HostError, "RuntimeError: a surprise", False),
