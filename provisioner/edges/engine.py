@@ -188,7 +188,8 @@ def run_argv(image: str, argv: tuple[str, ...], options: RunOptions, name: str) 
     """The arguments of `docker run`: nothing that the program does not need."""
     words = ["run", "--rm", "--pull", "never", "--name", name, "--label", f"{LABEL}={name}"]
     words += ["--network", options.network, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
-    words += ["--pids-limit", str(options.pids)]
+    # what it prints is read here; a container that does not stop printing would fill the host's disk
+    words += ["--pids-limit", str(options.pids), "--log-driver", "none"]
     for folder in options.tmpfs:
         # exec: compilers such as Triton load what they have just written there
         words += ["--tmpfs", f"{folder}:{TMPFS}"]

@@ -176,6 +176,7 @@ def _creation(argv: tuple[str, ...], options: RunOptions) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "read_only": True,
+        "log_config": {"Type": "none"},  # it is read here; a container that does not stop printing would fill the host's disk
         "pids_limit": options.pids,
         "tmpfs": dict.fromkeys(options.tmpfs, TMPFS),
         "device_requests": requests[options.gpus],
@@ -221,7 +222,7 @@ class _Output:
         self._parts: tuple[deque[bytes], deque[bytes]] = (deque(), deque())
         self._tell = tell
         # Attached before the start: nothing that it prints can be missed.
-        self._stream = container.attach(stdout=True, stderr=True, stream=True, logs=True, demux=True)
+        self._stream = container.attach(stdout=True, stderr=True, stream=True, logs=False, demux=True)
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Self:

@@ -231,3 +231,8 @@ def test_platform_and_labels_are_said_to_buildx() -> None:
     assert "--platform linux/arm64" in line
     assert "--label a=b" in line
     assert "--network default" in line
+
+
+def test_what_a_container_prints_is_not_kept_on_the_host() -> None:
+    argv = run_argv("t:1", ("python3",), RunOptions(), "name")
+    assert argv[argv.index("--log-driver") + 1] == "none"
