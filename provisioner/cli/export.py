@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -41,4 +42,5 @@ def command(
     if output is None:
         return console.emit(Answer(verdict="ok", fields={"form": form, "script": text}), text, as_json=common.json)
     write_file(output, text, force=common.force, mode=0o755)
+    console.err(f"on the host: sudo bash {shlex.quote(output.name)} --dry-run")
     return console.emit(Answer(verdict="ok", fields={"form": form, "file": str(output)}), f"{output}\n", as_json=common.json)

@@ -104,6 +104,7 @@ def test_a_lock_is_a_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_an_exported_script_is_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "host-setup.sh"
     assert run(["export", "shell", "--os", "ubuntu24.04", "-o", str(path)]) == 0
+    assert "on the host: sudo bash host-setup.sh --dry-run" in capsys.readouterr().err
     assert path.stat().st_mode & 0o111
     assert path.read_text().startswith("#!")
     assert run(["export", "shell", "--os", "ubuntu24.04", "-o", str(path)]) == 0, "its own file it may replace"
