@@ -132,7 +132,7 @@ def build_failed(host: str, tag: str, output: str) -> BuildFailed:
     """
     # buildx repeats the end of the failing step's log between two rules, headed ` > [2/5] RUN …:`
     found = re.search(r"^-{6}\n > (\[.+?\].*?|\S.*?):\n(.*?)^-{6}$", output, re.MULTILINE | re.DOTALL)
-    step = f"{found[1][:_STEP]}{' …' if len(found[1]) > _STEP else ''}" if found else ""
+    step = _cut(re.sub(r"--(?:mount|network|security)=\S+ +", "", found[1]), _STEP) if found else ""
     reason = _WRAPPING.sub("", last_line(output))
     ended = re.fullmatch(r'process ".*" did not complete successfully: (exit code: \d+.*|.{0,80})', reason, re.DOTALL)
     cause = _cause(found[2]) if found and ended else None
@@ -143,10 +143,13 @@ def build_failed(host: str, tag: str, output: str) -> BuildFailed:
 
 
 def _cause(log: str) -> str | None:
-    """The line of a step's log that says why it failed: the last that speaks of an error, else the last; None for no log."""
-    lines = [text for line in log.splitlines() if (text := re.sub(r"^\d+\.\d+ ", "", line).strip())]
-    errors = [line for line in lines if re.search(r"error|fatal|cannot|^E: |not found|killed", line, re.IGNORECASE)]
-    return _cut((errors or lines or [""])[-1]) or None
+    """The line of a step's log that says why it failed: the last that speaks of an error, else the last; None for no log.
+
+    A line that is meant for programs (`PROVISIONER-SMOKE {"…`) is not one.
+    """
+    lines = [text for line in log.splitlines() if (text := re.sub(r"^\d+\.\d+ ", "", line).strip()) and ' {"' not in text]
+    errors = [line for line in lines if re.search(r"error|fatal|cannot|^E: |^fail |not found|killed", line, re.IGNORECASE)]
+    return _cut(" ".join((errors or lines or [""])[-1].split())) or None
 
 
 def build_lines(tell: Callable[[str], None]) -> Callable[[str], None]:
@@ -162,8 +165,8 @@ def build_lines(tell: Callable[[str], None]) -> Callable[[str], None]:
     return told
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _LINE else f"{line[:_LINE]} …"
+def _cut(line: str, longest: int = _LINE) -> str:
+    return line if len(line) <= longest else f"{line[:longest]} …"
 
 
 def pushed_digest(output: str) -> str | None:

@@ -96,7 +96,7 @@ def test_a_long_step_is_named_once_and_its_cause_comes_first() -> None:
     )
     failure = engine_text.build_failed("h", "t:1", output)
     start = "h: the build of t:1 failed: ERROR: No matching distribution found for torch==9.9 (exit code: 1, at [build 1/2] RUN"
-    assert failure.message.startswith(start)
+    assert failure.message.startswith(f"{start} python3 -m venv")
     assert len(failure.message) < len(start) + 90
     assert failure.tail.count("python3 -m venv") == 1
     assert failure.tail.splitlines()[1:] == [
@@ -104,6 +104,23 @@ def test_a_long_step_is_named_once_and_its_cause_comes_first() -> None:
         "#9 3.4 ERROR: No matching distribution found for torch==9.9",
         "#9 3.5 [notice] A new release of pip is available",
     ]
+
+
+def test_the_check_of_an_image_says_what_is_missing_and_not_its_line_for_programs() -> None:
+    step = "RUN --mount=type=tmpfs,target=/tmp python /opt/provisioner/smoke.py --build-check"
+    process = f'process "/bin/sh -c {step}" did not complete successfully: exit code: 1'
+    output = (
+        f" > [stage-2 6/6] {step}:\n"
+        "0.9 pass    L0 interpreter   Python 3.11.2 (x86_64)\n"
+        "0.9 fail    L1 import        ModuleNotFoundError: No module named 'torch'\n"
+        "0.9 unknown L2 cuda          not to be tried without the framework\n"
+        '0.9 PROVISIONER-SMOKE {"checks": [{"message": "ModuleNotFoundError"}]}\n'
+    )
+    failure = engine_text.build_failed("h", "t:1", f"#9 0.9 x\n------\n{output}------\nERROR: failed to solve: {process}\n")
+    assert failure.message == (
+        "h: the build of t:1 failed: fail L1 import ModuleNotFoundError: No module named 'torch' "
+        "(exit code: 1, at [stage-2 6/6] RUN python /opt/provisioner/smoke.py --build-check)"
+    )
 
 
 def test_progress_ends_where_buildx_begins_to_repeat_itself() -> None:
