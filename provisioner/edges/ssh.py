@@ -77,14 +77,26 @@ class SshRunner(SupervisedRunner):
             connection = gateway or None
 
     def _open(self, text: str) -> _Session:
-        connection = self._connected()
+        channel = self._channel()
         try:
-            channel = connection.create_session()
             channel.exec_command(text)
         except Exception as failure:
             self._disconnect()
             raise translate(self.host, failure) from failure
         return _Session(self.host, channel)
+
+    def _channel(self) -> Channel:
+        """A channel that nothing runs in yet. A kept connection may have died while nobody used it: then a new one is made."""
+        kept = self._connection
+        connection = self._connected()
+        try:
+            channel: Channel = connection.create_session()
+        except Exception as failure:
+            self._disconnect()
+            if connection is not kept:
+                raise translate(self.host, failure) from failure
+            return self._channel()
+        return channel
 
     def _connected(self) -> Connection:
         with self._lock:
