@@ -42,8 +42,8 @@ class _Lazy(click.Group):
 @click.group(
     cls=_Lazy,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 118},
-    epilog="Exit codes: 0 ok, 1 a bug, 2 usage, 3 a bad file, 4 no stack fits, 5 a host failed, 6 the engine failed, "
-    "7 a fault was found, 8 unknown, 130 interrupted. Every verb has --json.",
+    epilog="Exit codes: 0 ok, 1 it could not do its work, 2 usage, 3 a bad file, 4 no stack fits, 5 a host failed, "
+    "6 the engine failed, 7 a fault was found, 8 unknown, 130 interrupted. Every verb has --json.",
 )
 @click.version_option(provisioner.__version__, message="%(prog)s %(version)s")
 def group() -> None:

@@ -216,13 +216,15 @@ def _resolve(line: _Line) -> _Done:
 
 def _lock(line: _Line) -> _Done:
     """The stack becomes a lock, with hashes where the index answers."""
-    from provisioner.flows.files import lock_of
+    from provisioner.flows.files import lock_of, not_pinned
 
     if line.decision is None:
         return _Done(status="skipped", says=("no stack",))
     gathered = Gathered(request=line.request, named_site=line.site)
     line.lock = lock_of(line.decision, gathered, line.matrix, hashes=True, tell=line.tell)
     pins = line.lock.pins
+    if unpinned := not_pinned(line.lock, gathered, line.matrix):
+        line.findings.append(unpinned)
     if pins.why_not:
         return _Done(says=(f"packages are not pinned: {pins.why_not}",))
     return _Done(says=(f"{len(pins.packages)} packages pinned with hashes",))
