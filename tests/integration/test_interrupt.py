@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tests.testbed.sshd import Sshd
 
 
+#: A shell starts what runs in the background with SIGINT ignored, and that is inherited: begin as at a terminal.
+_HEEDING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+
+
 def _until(what: str, seconds: float, holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -37,14 +41,18 @@ def test_an_interrupt_ends_the_builds_on_every_host(hosts: int, tmp_path: Path, 
     context = tmp_path / "context"
     context.mkdir()
     (context / "Dockerfile").write_text("FROM scratch\n")
-    argv = [sys.executable, "-m", "provisioner", "build", str(context), "--tag", "x:y"]
+    argv = [sys.executable, "-c", _HEEDING, "-m", "provisioner", "build", str(context), "--tag", "x:y"]
     argv += ["--known-hosts", str(sshd.known_hosts), "--ssh-config", str(sshd.client_config)]
     for index in range(hosts):
         argv += ["--on", sshd.host(index)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
         _until("every host builds", 30, lambda: len(list(tmp_path.glob("begun.*"))) >= hosts)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "interrupted" in err
