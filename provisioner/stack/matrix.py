@@ -16,6 +16,7 @@ from provisioner.stack.rows import (
     Architecture,
     Closure,
     ComputeCapability,
+    Container,
     Cuda,
     CudaRelease,
     DriverBranch,
@@ -25,10 +26,13 @@ from provisioner.stack.rows import (
     Gpu,
     ImageRow,
     Index,
+    Library,
     MatrixFile,
     ModuleFlavour,
+    PackageRow,
     Platform,
     Published,
+    Recipe,
     Release,
     Source,
     System,
@@ -50,6 +54,7 @@ __all__ = [
     "Architecture",
     "Closure",
     "ComputeCapability",
+    "Container",
     "Cuda",
     "CudaRelease",
     "DriverBranch",
@@ -59,10 +64,13 @@ __all__ = [
     "Gpu",
     "ImageRow",
     "Index",
+    "Library",
     "Matrix",
     "ModuleFlavour",
+    "PackageRow",
     "Platform",
     "Published",
+    "Recipe",
     "Release",
     "Source",
     "System",
@@ -179,6 +187,44 @@ class Matrix:
     def closures(self) -> tuple[Closure, ...]:
         """Measured sizes of requirements with all that they pull in."""
         return self.rows("closures")
+
+    @functools.cached_property
+    def packages(self) -> tuple[PackageRow, ...]:
+        """The releases of packages beside a framework, oldest first."""
+        return self.rows("packages")
+
+    @functools.cached_property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """How packages compile."""
+        return self.rows("recipes")
+
+    @functools.cached_property
+    def libraries(self) -> tuple[Library, ...]:
+        """What ranges of cuDNN and NCCL releases run on."""
+        return self.rows("libraries")
+
+    @functools.cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """The framework containers of nvcr.io."""
+        return self.rows("containers")
+
+    def package(self, name: str) -> tuple[PackageRow, ...]:
+        """The releases of one package (lower case, with dashes), oldest first; none when the data do not have it."""
+        return tuple(row for row in self.packages if row.package == name)
+
+    def recipe(self, recipe: str) -> Recipe | None:
+        """The compile recipe with this id."""
+        return cast("Recipe | None", self.row("recipes", recipe))
+
+    def libraries_of(self, library: str, cuda_major: int, version: Version) -> tuple[Library, ...]:
+        """The rows that say what release `version` of a CUDA library runs on."""
+        return tuple(
+            row
+            for row in self.libraries
+            if (row.library, row.cuda_major) == (library, cuda_major)
+            and row.first <= version
+            and (row.before is None or version < row.before)
+        )
 
     def source(self, source_id: str) -> Source | None:
         """The document with this id."""
