@@ -62,7 +62,7 @@ def read(request: Request, matrix: Matrix) -> Asked:
 
 
 def _machines(request: Request, matrix: Matrix, problems: list[Refusal]) -> tuple[Machine, ...]:
-    groups: list[tuple[str, Sequence[str], str]] = [(member.name, (member.gpu,), member.driver) for member in request.pool]
+    groups: list[tuple[str, Sequence[str], str]] = [(member.name, member.gpus, member.driver) for member in request.pool]
     if request.gpus or not groups:
         groups.insert(0, ("", request.gpus, request.driver))
     machines: list[Machine] = []
