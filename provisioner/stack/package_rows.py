@@ -49,6 +49,7 @@ class PackageRow:
     max_capability: Capability | None = None
     sass: tuple[Capability, ...] | None = None
     ptx: tuple[Capability, ...] = ()
+    ptxas: Version | None = None  # CUDA of the newest assembler that it brings for the code that it makes at run time
     sdist_only: bool = False
     recipe: str | None = None
     download: int | None = None  # bytes of this wheel or archive

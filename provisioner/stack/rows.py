@@ -255,6 +255,7 @@ class Variant:
     ptx: tuple[Capability, ...] = ()
     glibc: Version | None = None
     download: int | None = None  # bytes of this wheel
+    local: str | None = None  # the local version of its wheels where that is not the tag; empty: they have none
     requirement: str | None = None
     cuda_from: CudaFrom | None = None
     libraries: tuple[str, ...] = ()
