@@ -1,7 +1,8 @@
 """Changes to a request: which parts of it can be freed, at what price, and how a change is written down and applied.
 
 A change is a mapping from a field of the request to its new value as text, the form in which a Remedy carries it; an empty value
-frees the field. `options.NAME` is one entry of the options.
+frees the field. `options.NAME` is one entry of the options, `pool.MEMBER.driver` (gpus, platform) a field of a member of the
+pool, and `pool.MEMBER` the member itself, which an empty value takes out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from provisioner.stack.asked import Asked
 from provisioner.stack.lock import Stack
 from provisioner.stack.meeting import DATA_CENTRE
-from provisioner.stack.request import Request
+from provisioner.stack.request import PoolMember, Request
 from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace, value
 from provisioner.versions import Version
@@ -36,6 +37,8 @@ def apply_changes(request: Request, changes: Mapping[str, str]) -> Request:
             options.pop(name.partition(".")[2], None)
             if text:
                 options[name.partition(".")[2]] = text
+        elif name.startswith("pool."):
+            fields["pool"] = _pool_with(fields.get("pool", request.pool), name.removeprefix("pool."), text)
         elif name not in Request.__dataclass_fields__:
             raise KeyError(name)
         elif name == "packages":
@@ -49,6 +52,19 @@ def apply_changes(request: Request, changes: Mapping[str, str]) -> Request:
         else:
             fields[name] = text or (None if name not in {"driver", "platform"} else getattr(Request(), name))
     return replace(request, options=options, **fields)
+
+
+def _pool_with(pool: tuple[PoolMember, ...], name: str, text: str) -> tuple[PoolMember, ...]:
+    if any(member.name == name for member in pool) and not text:
+        return tuple(member for member in pool if member.name != name)
+    wanted, _, key = name.rpartition(".")
+    if key not in {"driver", "gpus", "platform"} or all(member.name != wanted for member in pool):
+        raise KeyError(f"pool.{name}")
+    new: dict[str, Any] = {key: text or (None if key == "platform" else "any")}
+    if key == "gpus":
+        first, *rest = (part.strip() for part in text.split(","))
+        new = {"gpu": first, "beside": tuple(rest)}
+    return tuple(replace(member, **new) if member.name == wanted else member for member in pool)
 
 
 @value

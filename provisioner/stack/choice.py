@@ -23,7 +23,7 @@ from provisioner.versions import Version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provisioner.stack.asked import Asked
+    from provisioner.stack.asked import Asked, Machine
     from provisioner.stack.bases import Base
     from provisioner.stack.lock import Compatibility
     from provisioner.stack.rows import Cuda, DriverBranch, ModuleFlavour, Variant
@@ -74,8 +74,9 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
     python = choose_python(asked, build) or asked.python or build.pythons[-1]  # the last: where --allow overrode the image
     base = choose_base(asked, build, python, forward=mode == "forward")
     own, others = _packages(asked, build)
-    branch, why = _branch(asked, build)
-    flavours = _modules(asked, branch) if build.cuda is not None else ()
+    branch, why = branch_of(asked, build)
+    chosen_branch = branch if lowest(asked).driver.version is None else None  # else each machine has its own
+    flavours = flavours_of(asked, chosen_branch) if build.cuda is not None else ()
     cuda = asked.matrix.cuda_minor(build.cuda) if build.cuda else None
     floor = floor_of(asked, cuda, asked.machines) if build.cuda else None
     chosen = (*_why(asked, build, python), *because, *why)
@@ -94,7 +95,7 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
         build_image=_build_image(asked, build, base),
         gpus=tuple(dict.fromkeys(target.name for target in asked.targets)),
         capabilities=tuple(sorted({target.capability for target in asked.targets})),
-        driver=asked.machines[0].driver.text,
+        driver=lowest(asked).driver.text,
         driver_branch=branch.branch if branch else None,
         min_driver=_forward_floor(asked, floor) if mode == "forward" else floor,
         kernel_modules=flavours,
@@ -159,9 +160,15 @@ def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
     return why
 
 
-def _branch(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Because, ...]]:
-    """The branch of the driver that was asked; for `upgrade` the one to install, with the reason."""
-    machine = asked.machines[0]
+def lowest(asked: Asked) -> Machine:
+    """The machine with the lowest driver: what holds for it holds for the rest. Where all may change, the first."""
+    fixed = [machine for machine in asked.machines if machine.driver.version is not None]
+    return min(fixed, key=lambda machine: machine.driver.version or Version(str(0))) if fixed else asked.machines[0]
+
+
+def branch_of(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Because, ...]]:
+    """The branch of the (lowest) driver that was asked; for `upgrade` the one to install, with the reason."""
+    machine = lowest(asked)
     if machine.driver.text != "upgrade" or build.cuda is None:
         return machine.driver.branch, ()
     fitting = suitable_branches(asked, build)
@@ -169,7 +176,7 @@ def _branch(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Be
         return None, ()
     best = max(fitting, key=lambda row: (row.status == "supported", -_type(row), Version(row.branch)))
     smallest = min(fitting, key=lambda row: Version(row.branch))
-    modules = " or ".join(_modules(asked, best))
+    modules = " or ".join(flavours_of(asked, best))
     fact = (
         f"install driver branch {best.branch} ({best.type}, {best.status}) with the {modules} kernel modules: of the "
         f"branches that run CUDA {build.cuda} on these GPUs it is supported longest; the smallest that does is {smallest.branch}"
@@ -184,15 +191,16 @@ def _type(row: DriverBranch) -> int:
 def suitable_branches(asked: Asked, build: Variant) -> list[DriverBranch]:
     """The driver branches for the request's GPUs that run the build's CUDA: natively, else by minor version compatibility."""
     pinned = asked.request.kernel_modules
-    machine = asked.machines[0]
+    machines = asked.machines
     cuda = asked.matrix.cuda_minor(build.cuda) if build.cuda else None
-    floor = floor_of(asked, cuda, (machine,))
-    able = [row for row in machine.branches if pinned is None or pinned in _modules(asked, row)]
+    floor = floor_of(asked, cuda, machines)
+    shared = [row for row in machines[0].branches if all(row in machine.branches for machine in machines)]
+    able = [row for row in shared if flavours_of(asked, row) and (pinned is None or pinned in flavours_of(asked, row))]
     native = [row for row in able if build.cuda is None or row.max_cuda >= build.cuda.minor]
     return native or [row for row in able if floor is None or (row.latest or row.first or Version(row.branch)) >= floor]
 
 
-def _modules(asked: Asked, branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:
+def flavours_of(asked: Asked, branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:
     """The kernel module flavours that drive the GPUs of every machine, on `branch` where one is given, else on its own."""
     each = [modules_for(machine.targets, branch or machine.driver.branch) for machine in asked.machines]
     return tuple(flavour for flavour in each[0] if all(flavour in flavours for flavours in each))

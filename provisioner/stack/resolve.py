@@ -40,6 +40,10 @@ def resolve(request: Request, matrix: Matrix, *, confirmed: Confirm | None = Non
             decision.refusals,
             hint=decision.remedies[0].text if decision.remedies else None,
         )
+    if decision.stack is None and decision.shares:
+        raise UsageError(
+            f"the pool needs {len(decision.shares)} stacks, and one was asked for", hint="decide gives all of them: shares"
+        )
     if decision.stack is None:
         raise UsageError(
             "the request names no framework, so there is no stack to choose",
@@ -53,7 +57,18 @@ def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None
 
     `confirmed` asks an index about a build that is only named, see `Confirm`; without it such a build is taken only where no
     build that was seen fits. `remedies`: look for changes that help, each proved by deciding again.
+
+    The members of a pool get one stack where there is one, else the smallest set of stacks that covers them.
     """
+    if request.pool:
+        from provisioner.stack.pools import decide_pool
+
+        return decide_pool(request, matrix, confirmed=confirmed, remedies=remedies)
+    return decide_together(request, matrix, confirmed=confirmed, remedies=remedies)
+
+
+def decide_together(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None, remedies: bool = True) -> Decision:
+    """As `decide`, with one stack for all machines of the request, or none."""
     asked = read(request, matrix)
     if asked.problems:
         return _refused(asked, asked.problems, remedies=remedies)
@@ -64,7 +79,7 @@ def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None
     if not parts.refusals:
         build = best_build(asked, confirmed=_noting(denied, confirmed))
         if build is not None:
-            return _kept(asked, build, parts)
+            return kept(asked, build, parts)
     from provisioner.stack.explain import refusals_of
 
     return _refused(asked, refusals_of(asked, parts, denied), remedies=remedies, denied=denied)
@@ -167,7 +182,8 @@ def _first(builds: Iterator[Variant], confirmed: Confirm | None) -> Variant | No
     return named
 
 
-def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
+def kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
+    """The decision for `build`, which fits."""
     mine = judge_build(asked, build)
     stack = make_stack(asked, build, (*parts.because, *mine.because), (*parts.allowed, *mine.allowed))
     extra = tuple(
