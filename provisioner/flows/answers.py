@@ -9,7 +9,7 @@ from provisioner.report.answer import Answer
 from provisioner.report.stack import stack_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from provisioner.files.site import Site
     from provisioner.findings import Finding
@@ -91,20 +91,25 @@ def index_addresses(matrix: Matrix) -> Mapping[str, str | None]:
     return {row.id: row.url for row in matrix.indexes}
 
 
-def decision_answer(decision: Decision) -> Answer:
-    """The decision as an answer: `stack`, `stacks`, refusals and notes as findings."""
+def decision_answer(decision: Decision, hosts: Sequence[str] = ()) -> Answer:
+    """The decision as an answer: `stack`, `stacks`, `alternatives`, refusals and notes as findings.
+
+    `hosts` are those whose facts made a request without a pool; the hosts of a pool stand in its decision.
+    """
+    from provisioner.report.pool import alternatives_json, shares_json
+
     found = decision.stack
-    stacks = [{"stack": stack_json(found), "gpus": list(found.gpus), "hosts": []}] if found else []
-    return Answer(
-        verdict=decision.verdict,
-        findings=decision_findings(decision),
-        fields={"stacks": stacks, "stack": stack_json(found) if found else None},
-    )
+    stacks = shares_json(decision.shares)
+    if not stacks and found is not None:
+        stacks = [{"stack": stack_json(found), "gpus": list(found.gpus), "hosts": list(hosts), "members": []}]
+    fields: dict[str, Any] = {"stacks": stacks, "stack": stack_json(found) if found else None}
+    fields["alternatives"] = alternatives_json(decision.alternatives)
+    return Answer(verdict=decision.verdict, findings=decision_findings(decision), fields=fields)
 
 
-def explain_answer(decision: Decision) -> Answer:
+def explain_answer(decision: Decision, hosts: Sequence[str] = ()) -> Answer:
     """As `decision_answer`, with every candidate and each rule that refused it."""
-    answer = decision_answer(decision)
+    answer = decision_answer(decision, hosts)
     listed = [_candidate_json(candidate) for candidate in decision.candidates]
     return Answer(verdict=answer.verdict, findings=answer.findings, fields={**answer.fields, "candidates": listed})
 
@@ -135,7 +140,11 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
 
 def decision_text(decision: Decision) -> str:
     """The decision for a terminal."""
-    notes = "".join(f"note: {note.fact}\n" for note in decision.notes)
+    notes = "".join(f"note: {note.fact}\n" for note in decision.notes if note.finding != "pool-alternative")
+    if decision.shares:
+        from provisioner.report.pool import pool
+
+        return notes + pool(decision.shares, decision.alternatives)
     if decision.verdict != "ok":
         return text.refusals(decision.refusals, _HEADLINE[decision.verdict]) + notes
     if decision.stack is None:

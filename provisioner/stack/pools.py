@@ -17,7 +17,7 @@ from provisioner.stack.covers import Choice, covers
 from provisioner.stack.meeting import mode_of
 from provisioner.stack.reading import read
 from provisioner.stack.request import PoolMember, Request
-from provisioner.stack.resolve import decide, decide_together, fits, judge_parts, kept
+from provisioner.stack.resolve import best_build, decide, decide_together, fits, judge_parts, kept
 from provisioner.stack.rows import Variant, key_of
 from provisioner.stack.rules import named
 from provisioner.values import replace, value
@@ -187,8 +187,19 @@ def _proved(
         parts = judge_parts(asked)
         if asked.problems or parts.refusals or not fits(asked, choice.build):
             return None
-        found.append((kept(asked, choice.build, parts), group))
+        decision = kept(asked, choice.build, parts)
+        found.append((decision if best_build(asked) == choice.build else _for_the_set(decision), group))
     return tuple(found)
+
+
+def _for_the_set(decision: Decision) -> Decision:
+    """A stack that is not the newest for its members says why it was chosen all the same."""
+    stack = decision.stack
+    if stack is None:
+        return decision
+    fact = f"{stack.framework} {stack.version} makes the smallest set of stacks with those of the other members"
+    first, *rest = stack.because
+    return replace(decision, stack=replace(stack, because=(replace(first, fact=fact), *rest)))
 
 
 def _share(stack: Stack, group: Sequence[Member], matrix: Matrix) -> Share:
