@@ -57,17 +57,26 @@ class Gathered:
 
 
 def matrix_with(overlay_file: Path | None) -> Matrix:
-    """The shipped matrix, with the rows of an overlay on top."""
+    """The shipped matrix, with the rows that `matrix refresh` wrote for this user, and those of an overlay on top."""
     from provisioner.stack.compiled import shipped_matrix
 
     matrix = shipped_matrix()
-    if overlay_file is None:
-        return matrix
-    from provisioner.decode import read_text
-    from provisioner.errors import MatrixError
-    from provisioner.stack.matrix import overlay
+    for path in (own_rows(), overlay_file):
+        if path is None or (path == own_rows() and not path.is_file()):
+            continue
+        from provisioner.decode import read_text
+        from provisioner.errors import MatrixError
+        from provisioner.stack.matrix import overlay
 
-    return overlay(matrix, read_text(overlay_file, MatrixError), str(overlay_file))
+        matrix = overlay(matrix, read_text(path, MatrixError), str(path))
+    return matrix
+
+
+def own_rows() -> Path:
+    """The file of rows that `matrix refresh --write` keeps where the tool is installed."""
+    from provisioner.resources import data_folder
+
+    return data_folder() / "matrix.yaml"
 
 
 def site_of(path: Path | None) -> Site:

@@ -16,6 +16,7 @@ from provisioner.stack.choice import make_stack, preference
 from provisioner.stack.parts_remedies import remedies_for_parts
 from provisioner.stack.reading import read
 from provisioner.stack.resolve import best_build, decide, fits, judge_parts
+from provisioner.stack.upstream import REFRESHABLE
 from provisioner.values import replace
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def with_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
 def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Variant] = ()) -> tuple[Remedy, ...]:
     """The changes that help, the cheapest first; where the request goes beyond the data, newer data do."""
     if not any(item.certain for item in refusals):
-        return (*remedies_for_parts(asked, refusals), *_newer_data(asked))
+        return (*remedies_for_parts(asked, refusals), *_newer_data(asked, refusals))
     found: list[Remedy] = []
     for remedy in itertools.chain(
         remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)
@@ -53,7 +54,13 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
     return tuple(found)
 
 
-def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
+def _newer_data(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Remedy, ...]:
+    """Where newer data come from: an index knows releases of a framework; GPUs and drivers come with the tool."""
+    framework = asked.wants.framework
+    newer = any(item.finding == "release-newer-than-data" for item in refusals)
+    if newer and framework is not None and framework.id in REFRESHABLE:
+        command = f"provisioner matrix refresh {framework.id} --write"
+        return (Remedy(text=f"get newer data, these are of {asked.matrix.collected}: {command}", commands=(command,)),)
     text = f"get newer data, these are of {asked.matrix.collected}: update the tool, or name the missing rows with --matrix FILE"
     return (Remedy(text=text, commands=("pip install --upgrade gpu-provisioner",)),)
 
