@@ -220,6 +220,7 @@ class Release:
     date: str | None = None
     companions: Mapping[str, str]
     numpy2: bool | None = None
+    numpy: str | None = None  # its own bound on NumPy
     source: tuple[str, ...]
     verified: Verified
 
