@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import modules_for
 from provisioner.stack.bases import base_of
+from provisioner.stack.image_rules import image_runs
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import DATA_CENTRE
 from provisioner.versions import Version
@@ -199,5 +200,6 @@ PART_RULES = (
     fabric_matches,
     compiler_fits,
     image_fits,
+    image_runs,
     host_known,
 )

@@ -41,8 +41,14 @@ def read(request: Request, matrix: Matrix) -> Asked:
         image, flavour, problem = find_image(request.image, matrix)
         if problem is not None:
             problems.append(problem)
-        if image is not None:
+        if image is not None and image.os:
             image_system = _system(image.os, matrix, problems)
+        if image is not None and wants.framework is not None and not image.os:
+            fact = (
+                f"image {request.image} brings its own packages, and which is not in the data of {matrix.collected}: "
+                "ask without packages whether the image runs"
+            )
+            problems.append(Refusal(rule="image-known", finding="image-not-in-data", fact=fact, certain=False))
     words = {word.strip().lower() for word in request.gpus}
     there = bool(request.pool or words - {NONE}) or read_driver(request.driver, matrix)[0].version is not None
     return Asked(
