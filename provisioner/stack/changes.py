@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from provisioner.stack.asked import Asked
+from provisioner.stack.library_rules import NUMPY
 from provisioner.stack.lock import Stack
 from provisioner.stack.meeting import DATA_CENTRE
+from provisioner.stack.packages import by_name
 from provisioner.stack.request import PoolMember, Request
 from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace, value
@@ -21,9 +23,11 @@ from provisioner.versions import Version
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from provisioner.stack.wants import Requirement
 
 #: Two levers that exclude each other: cuda-compat is for a driver that stays.
 DRIVER, COMPAT = "driver", "cuda-compat"
+PACKAGES = "packages"
 _VERSIONS = frozenset({"cuda", "cudnn", "nccl", "glibc", "toolkit", "fabric_manager"})
 _OTHER = {"linux/amd64": "linux/arm64", "linux/arm64": "linux/amd64"}
 
@@ -105,6 +109,7 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
     """The levers that this request has, the cheapest first."""
     framework = asked.wants.framework
     names = frozenset({framework.id, *framework.companions}) if framework else frozenset[str]()
+    others = frozenset(item.name for item in known_others(asked))
 
     def packages_of(stack: Stack) -> str:
         return " ".join("".join(text.split()) for text in stack.packages)
@@ -156,6 +161,13 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
             settled=settle_image,
         ),
         Lever(
+            name=PACKAGES,
+            price=3,
+            there=lambda asked: any(item.bounds for item in known_others(asked)),
+            free=lambda request: replace(request, packages=_without_bounds(request.packages, others, local_only=False)),
+            settled=lambda _, stack: {"packages": packages_of(stack)},
+        ),
+        Lever(
             name="modules",
             price=2,
             there=lambda asked: _pinned(asked, "kernel_modules"),
@@ -201,6 +213,12 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
         ),
     )
     return tuple(sorted((lever for lever in every if lever.there(asked)), key=lambda lever: lever.price))
+
+
+def known_others(asked: Asked) -> tuple[Requirement, ...]:
+    """The requirements beside the framework and its companions of which the data know what they need."""
+    known = by_name(asked.matrix) if asked.wants.others else {}
+    return tuple(item for item in asked.wants.others if item.name in known or item.name == NUMPY)
 
 
 def _pinned(asked: Asked, *fields: str) -> bool:

@@ -12,8 +12,10 @@ from provisioner.findings import Because
 from provisioner.stack.asked import modules_for, reason
 from provisioner.stack.bases import choose_base, choose_build_base
 from provisioner.stack.command import install_command
+from provisioner.stack.library_rules import NUMPY, numpy_text
 from provisioner.stack.lock import Image, Stack
 from provisioner.stack.meeting import MODES, floor_of, mode_of
+from provisioner.stack.package_rules import settle
 from provisioner.stack.pythons import choose_python
 from provisioner.stack.rules import index_for
 from provisioner.stack.sizes import predict_size
@@ -79,6 +81,8 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
     flavours = flavours_of(asked, chosen_branch) if build.cuda is not None else ()
     cuda = asked.matrix.cuda_minor(build.cuda) if build.cuda else None
     floor = floor_of(asked, cuda, asked.machines) if build.cuda else None
+    if floor is not None:
+        floor = max(floor, *(pick.row.min_driver or floor for pick in settle(asked, build).picks), floor)
     chosen = (*_why(asked, build, python), *because, *why)
     stack = Stack(
         framework=build.framework,
@@ -120,7 +124,9 @@ def _image(asked: Asked, base: Base | None) -> Image:
 
 
 def _build_image(asked: Asked, build: Variant, base: Base | None) -> Image | None:
-    if asked.request.purpose != "build" or base is None or build.cuda is None:
+    recipes = [asked.matrix.recipe(pick.row.recipe) for pick in settle(asked, build).picks if pick.row.recipe]
+    compiled = any(recipe is not None and recipe.devel and recipe.when == "install" for recipe in recipes)
+    if (asked.request.purpose != "build" and not compiled) or base is None or build.cuda is None:
         return None
     found = choose_build_base(asked, build, base)
     return found.image() if found else None
@@ -130,7 +136,7 @@ def _packages(asked: Asked, build: Variant) -> tuple[tuple[str, ...], tuple[str,
     """The framework's build with its companions, and the packages that merely go along."""
     extras = asked.wants.asked.extras if asked.wants.asked else ""
     release = asked.matrix.row("releases", f"{build.framework} {build.version}")
-    own = [f"{build.framework}{extras}=={build.version}"]
+    own = [build.requirement or f"{build.framework}{extras}=={build.version}"]
     for item in asked.wants.companions:
         goes = release.companions.get(item.name) if release else None
         if goes is None:
@@ -140,7 +146,11 @@ def _packages(asked: Asked, build: Variant) -> tuple[tuple[str, ...], tuple[str,
         else:
             pins = item.bounds.text if item.bounds and any(sign == "==" for sign, _ in item.bounds.bounds) else goes
             own.append(f"{item.name}{item.extras}{pins if pins[0] in '=<>!~' else f'=={pins}'}")
-    return tuple(own), tuple(item.text for item in asked.wants.others)
+    chosen = {pick.item.name: pick.text for pick in settle(asked, build).picks}
+    others = [
+        numpy_text(asked, build, item) if item.name == NUMPY else chosen.get(item.name, item.text) for item in asked.wants.others
+    ]
+    return tuple(own), tuple(others)
 
 
 def _why(asked: Asked, build: Variant, python: str) -> list[Because]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     #: One change and the sentence that says what to do.
     Proposal = tuple[dict[str, str], str]
+    #: Findings, what helps against them, and how many of these remedies are shown.
+    Row = tuple[frozenset[str], Callable[[Asked], Iterable[Proposal]], int]
 
 _TRIES = 40  # proposals of one kind; more than there are branches
 _EACH = 2  # remedies of one kind
@@ -30,8 +32,17 @@ _NAMES = 8  # GPU names
 
 def remedies_for_parts(asked: Asked, refusals: Sequence[Refusal]) -> Iterator[Remedy]:
     """The changes of single parts that help against `refusals`, each proved."""
+    yield from _proved(asked, refusals, _TABLE)
+
+
+def last_resorts(asked: Asked, refusals: Sequence[Refusal]) -> Iterator[Remedy]:
+    """The changes that give up a part of the request, each proved."""
+    yield from _proved(asked, refusals, _LAST)
+
+
+def _proved(asked: Asked, refusals: Sequence[Refusal], table: Iterable[Row]) -> Iterator[Remedy]:
     findings = {item.finding for item in refusals}
-    for wanted, propose, most in _TABLE:
+    for wanted, propose, most in table:
         if not wanted & findings:
             continue
         shown = 0
@@ -126,7 +137,51 @@ def _platforms(asked: Asked) -> Iterator[Proposal]:
             yield {"platform": platform}, f"platform {platform} instead of {asked.request.platform}"
 
 
-_TABLE: tuple[tuple[frozenset[str], Callable[[Asked], Iterable[Proposal]], int], ...] = (
+def _libraries(asked: Asked) -> Iterator[Proposal]:
+    """Older releases of the pinned cuDNN or NCCL that builds or images of the data have."""
+    if asked.wants.framework is not None:
+        return
+    for name, text in (("cudnn", "cuDNN"), ("nccl", "NCCL")):
+        pinned = getattr(asked.request, name)
+        rows = (*asked.matrix.variants, *asked.matrix.images)
+        known = {version for row in rows if (version := getattr(row, name, None)) is not None}
+        for version in sorted((version for version in known if pinned is not None and version < pinned), reverse=True):
+            yield {name: str(version)}, f"{text} {version} instead of {pinned}"
+
+
+def _without_compiling(_: Asked) -> Iterator[Proposal]:
+    yield {"options.torch_compile": ""}, "run eagerly: leave options.torch_compile out"
+
+
+def _without_packages(asked: Asked) -> Iterator[Proposal]:
+    """The request without a package that does not run on the GPU, and without the option that asks for it."""
+    framework = asked.wants.framework
+    for item in asked.wants.others:
+        left = ["".join(text.split()) for text in asked.request.packages if text.strip() != item.text]
+        if framework is not None and asked.wants.asked is None:
+            left.insert(0, framework.id)
+        if len(left) == len(asked.request.packages) and framework is None:
+            continue
+        changes = {"packages": " ".join(left)}
+        text = f"do without {item.name}: the rest runs on this GPU"
+        if "attn_implementation" in asked.request.options:
+            changes["options.attn_implementation"] = ""
+            text += "; leave options.attn_implementation out, so that the attention of the framework itself is taken"
+        yield changes, text
+
+
+def _other_gpus(asked: Asked) -> Iterator[Proposal]:
+    if len(asked.targets) != 1 or asked.request.pool:
+        return
+    here = asked.targets[0].capability
+    for row in sorted(asked.matrix.capabilities, key=lambda row: row.capability):
+        if row.capability > here and row.last_cuda is None:
+            yield {"gpus": row.capability.sm}, f"a GPU of compute capability {row.capability}, with its machine"
+
+
+_TOO_OLD = frozenset({"package-min-arch", "package-max-arch", "package-arch-not-in-build"})
+_TABLE: tuple[Row, ...] = (
+    (frozenset({"library-min-arch", "library-max-arch"}), _libraries, 1),
     (frozenset({"gpu-ambiguous"}), _gpu_names, _NAMES),
     (frozenset({"gpu-on-other-platform", "image-not-for-platform"}), _platforms, 1),
     (frozenset({"wrong-kernel-module-flavour"}), _modules, 1),
@@ -140,4 +195,10 @@ _TABLE: tuple[tuple[frozenset[str], Callable[[Asked], Iterable[Proposal]], int],
     (frozenset({"fabric-manager-version-mismatch"}), _fabric, 1),
     (frozenset({"no-mig"}), _no_mig, 1),
     (frozenset({"compiler-too-new-for-nvcc"}), _compiler, 1),
+)
+#: What is tried last, for it gives up a part of what was asked.
+_LAST: tuple[Row, ...] = (
+    (frozenset({"bundled-ptxas-too-old"}), _without_compiling, 1),
+    (_TOO_OLD, _without_packages, 1),
+    (_TOO_OLD, _other_gpus, 1),
 )

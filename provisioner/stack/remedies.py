@@ -11,12 +11,13 @@ import itertools
 from typing import TYPE_CHECKING
 
 from provisioner.findings import Remedy
-from provisioner.stack.changes import COMPAT, DRIVER, Lever, apply_changes, levers
+from provisioner.stack.changes import COMPAT, DRIVER, PACKAGES, Lever, apply_changes, known_others, levers
 from provisioner.stack.choice import make_stack, preference
-from provisioner.stack.parts_remedies import remedies_for_parts
+from provisioner.stack.parts_remedies import last_resorts, remedies_for_parts
 from provisioner.stack.reading import read
 from provisioner.stack.resolve import best_build, decide, fits, judge_parts
 from provisioner.stack.upstream import REFRESHABLE
+from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
         return (*remedies_for_parts(asked, refusals), *_newer_data(asked, refusals))
     found: list[Remedy] = []
     for remedy in itertools.chain(
-        remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)
+        remedies_for_parts(asked, refusals),
+        _from_levers(asked, lambda build: False if build in denied else None),
+        last_resorts(asked, refusals),
     ):
         if remedy.changes not in [known.changes for known in found]:
             found.append(remedy)
@@ -156,7 +159,11 @@ def _prove(asked: Asked, changes: dict[str, str], confirmed: Confirm) -> Stack |
 
 def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
     """What to do, in one sentence, with what the answer needs of the host."""
-    request: Request = asked.request
+    return "; ".join((*_of_packages(asked, stack, names), *_of_host(asked.request, stack, names), *_needs(asked, stack)))
+
+
+def _of_packages(asked: Asked, stack: Stack, names: Sequence[str]) -> list[str]:
+    """The framework's build and the other packages that are changed."""
     build = f"the {stack.variant} build of {stack.framework} {stack.version}"
     parts: list[str] = []
     if "release" in names:
@@ -166,6 +173,16 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"{stack.framework}{sign}{stack.version}: {build}")
     elif "build" in names:
         parts.append(f"take {build}")
+    if PACKAGES in names:
+        beside = {item.name for item in known_others(asked)}
+        asked_for = asked.request.packages
+        parts += [text for text in stack.packages if parse_requirement(text).name in beside and text not in asked_for]
+    return parts
+
+
+def _of_host(request: Request, stack: Stack, names: Sequence[str]) -> list[str]:
+    """What else is changed: Python, image, driver, platform."""
+    parts: list[str] = []
     if "python" in names:
         parts.append(f"Python {stack.python} instead of {request.python}")
     if "image" in names:
@@ -180,7 +197,7 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"cuda-compat of CUDA {stack.cuda} in the image (data-centre GPUs only)")
     if "platform" in names:
         parts.append(f"platform {stack.platform} instead of {request.platform}")
-    return "; ".join((*parts, *_needs(asked, stack)))
+    return parts
 
 
 def _needs(asked: Asked, stack: Stack) -> list[str]:

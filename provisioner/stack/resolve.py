@@ -11,8 +11,11 @@ from provisioner.errors import NoStackError, UsageError
 from provisioner.findings import Because
 from provisioner.stack.answer import Decision, Judgement, Note
 from provisioner.stack.choice import make_stack, preference
+from provisioner.stack.library_rules import NUMPY
 from provisioner.stack.lock import Refusal, Stack
 from provisioner.stack.meeting import mode_of
+from provisioner.stack.package_rules import packages_alone
+from provisioner.stack.packages import by_name
 from provisioner.stack.parts import PART_RULES
 from provisioner.stack.reading import read
 from provisioner.stack.rows import Variant
@@ -135,6 +138,15 @@ def judged(asked: Asked, judgements: Iterable[Judgement]) -> Judged:
     )
 
 
+def _and(one: Judged, other: Judged) -> Judged:
+    return Judged(
+        because=(*one.because, *other.because),
+        refusals=(*one.refusals, *other.refusals),
+        notes=(*one.notes, *other.notes),
+        allowed=(*one.allowed, *other.allowed),
+    )
+
+
 def judge_parts(asked: Asked) -> Judged:
     """What the rules say about the parts of the request that no build changes."""
     return judged(asked, (item for rule in PART_RULES for item in rule(asked)))
@@ -193,6 +205,7 @@ def kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
             fact=f"{item.name} is not in the data: it goes along as it is, and nothing here says whether it fits",
         )
         for item in asked.wants.others
+        if item.name not in by_name(asked.matrix) and item.name != NUMPY
     )
     return Decision(verdict="ok", stack=stack, notes=(*parts.notes, *mine.notes, *extra, *_unused(asked, stack.allowed)))
 
@@ -206,7 +219,7 @@ def _unused(asked: Asked, allowed: Sequence[str]) -> tuple[Note, ...]:
 def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
     """No framework is asked, only whether the parts fit. A CUDA is judged as a build that holds all its toolkit can target."""
     cuda = asked.request.cuda
-    found = parts
+    found = _and(parts, judged(asked, packages_alone(asked)))
     if cuda is not None:
         row = asked.matrix.cuda_minor(cuda)
         if row is None:
@@ -227,9 +240,7 @@ def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
             verified=row.verified,
         )
         bare = judged(asked, (item for rule in BARE_RULES for item in rule(asked, build)))
-        found = Judged(
-            because=(*parts.because, *bare.because), refusals=(*parts.refusals, *bare.refusals), notes=(*parts.notes, *bare.notes)
-        )
+        found = _and(found, bare)
     if found.refusals:
         return _refused(asked, found.refusals, remedies=remedies)
     said = tuple(Note(rule="parts-fit", finding="part-fits", fact=item.fact, because=(item,)) for item in found.because)

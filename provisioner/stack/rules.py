@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
+from provisioner.stack.library_rules import assembler_fits, libraries_fit, numpy_fits
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
+from provisioner.stack.package_rules import packages_fit
 from provisioner.stack.pythons import choose_python
 from provisioner.versions import Range, Version
 
@@ -53,9 +55,13 @@ def index_for(asked: Asked, build: Variant) -> str | None:
 def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """The build is the one that the request pins: by tag, by index, by CUDA, cuDNN or NCCL."""
     request = asked.request
-    for what, tag in (("variant", request.variant), ("local version", asked.wants.tag)):
-        if tag is not None and build.tag != tag.lower():
-            yield Refusal(rule=PINS, finding="no-such-build", fact=f"{what} {tag} was asked, and this is {named(build)}")
+    if request.variant is not None and build.tag != request.variant.lower():
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"variant {request.variant} was asked, and this is {named(build)}")
+    if asked.wants.tag is not None and asked.wants.tag != (build.tag if build.local is None else build.local):
+        these = f"whose wheels have {f'the local version {build.local}' if build.local else 'no local version'}"
+        this = named(build) if build.local is None else f"{named(build)} for {build.platform}, {these}"
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"local version {asked.wants.tag} was asked, and this is {this}")
+    yield from _extras_hold(asked, build)
     if request.index and index_for(asked, build) is None:
         asked_index = request.index if isinstance(request.index, str) else " or ".join(request.index)
         fact = f"index {asked_index} was asked, and {named(build)} comes from {' or '.join((build.index, *build.also))}"
@@ -72,6 +78,17 @@ def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
         elif has is None or not (has.within(wanted) or wanted.within(has)):
             fact = f"{library} {wanted} was asked, and {named(build)} has {has or 'none'}"
             yield Refusal(rule=PINS, finding="no-such-build", fact=fact)
+
+
+def _extras_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
+    """Where extras choose the build (requirement `name[tag]`), those that were asked choose this one."""
+    extras = asked.wants.asked.extras if asked.wants.asked else ""
+    if not extras or build.requirement is None:
+        return
+    wanted = {part.strip().lower() for part in extras.strip("[]").split(",")}
+    tags = {row.tag for row in asked.matrix.variants_of(build.framework)}
+    if wanted & tags and build.tag not in wanted:
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"the extras {extras} were asked, and this is {named(build)}")
 
 
 def built_for_platform(asked: Asked, build: Variant) -> Iterator[Judgement]:
@@ -243,7 +260,7 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
     fact = f"{base.image().reference} has Python {python}"
     if base.python is None:
         yield Note(rule="has-image", finding="image-python-not-known", fact=f"whether the image has Python {python} is not known")
-    elif base.takes(build):
+    elif base.takes(build.glibc):
         fact += " and a C library that is new enough"
     if base.row.maintained is False:
         yield Note(
@@ -265,6 +282,10 @@ BUILD_RULES: tuple[Rule, ...] = (
     has_c_library,
     has_python,
     companions_fit,
+    packages_fit,
+    numpy_fits,
+    assembler_fits,
+    libraries_fit,
     has_image,
 )
 #: Those that also decide where no framework is asked, only a CUDA.
