@@ -53,8 +53,8 @@ class Listing:
         session.hooks["response"].append(self.cost.count)
         self._session, self._address, self._timeout = session, address, timeout
 
-    def files(self, project: str) -> tuple[Listed, ...]:
-        """The wheels of `project` that are not yanked; Unreachable when the index does not answer or does not have it."""
+    def files(self, project: str, *, every: bool = False) -> tuple[Listed, ...]:
+        """The wheels of `project` that are not yanked, or `every` file; Unreachable when the index does not answer."""
         import pypi_simple
         import requests
 
@@ -75,9 +75,10 @@ class Listing:
                 address=entry.url,
                 size=entry.size,
                 day=entry.upload_time.date().isoformat() if entry.upload_time else None,
+                yanked=entry.is_yanked,
             )
             for entry in page.packages
-            if entry.filename.endswith(".whl") and not entry.is_yanked
+            if every or (entry.filename.endswith(".whl") and not entry.is_yanked)
         )
 
     def open(self, file: Listed) -> Wheel:
@@ -86,13 +87,13 @@ class Listing:
 
 
 class Listed:
-    """A wheel that an index lists: its size in bytes and the day of its upload, where the index says so."""
+    """A file that an index lists: its size in bytes and the day of its upload where the index says so; `yanked`: taken back."""
 
-    __slots__ = ("address", "day", "name", "size")
+    __slots__ = ("address", "day", "name", "size", "yanked")
 
-    def __init__(self, *, name: str, address: str, size: int | None, day: str | None) -> None:
+    def __init__(self, *, name: str, address: str, size: int | None, day: str | None, yanked: bool = False) -> None:
         """As the index says."""
-        self.name, self.address, self.size, self.day = name, address, size, day
+        self.name, self.address, self.size, self.day, self.yanked = name, address, size, day, yanked
 
 
 class Wheel:

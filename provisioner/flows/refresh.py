@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from provisioner.errors import ProvisionerError, UsageError
-from provisioner.findings import Evidence, Finding, Remedy
+from provisioner.findings import Finding, Remedy
 from provisioner.flows.inputs import matrix_with, own_rows, site_of
 from provisioner.report.answer import VERDICT_ORDER, Answer
 from provisioner.values import replace, value
@@ -275,22 +275,36 @@ def with_online(answer: Answer, matrix: Matrix, site_file: Path | None) -> Answe
 
 
 def _online(matrix: Matrix, frameworks: Sequence[str], site_file: Path | None) -> tuple[tuple[Finding, ...], Verdict]:
-    from provisioner.edges.index import Unreachable, is_build
+    from provisioner.edges.index import Unreachable
 
     findings: list[Finding] = []
     verdict: Verdict = "ok"
     with _listing(site_file, matrix) as index:
         for framework in frameworks:
             try:
-                names = [file.name for file in index.files(framework)]
+                files = index.files(framework, every=True)
             except Unreachable as failure:
                 said = _finding("index-not-answering", f"{framework}: {failure.message}, so its builds were not looked for")
                 findings.append(said)
                 verdict = "unknown" if verdict == "ok" else verdict
                 continue
             for row in matrix.variants_of(framework):
-                if row.default and not any(is_build(name, str(row.version), row.tag, row.platform) for name in names):
-                    text = f"{framework} {row.version} {row.tag} {row.platform}: the index does not list this default build"
-                    findings.append(replace(_finding("matrix-row-wrong", text), evidence=(Evidence(text=text),)))
+                here = [file for file in files if row.default and _is_of(file.name, row)]
+                build = f"{framework} {row.version} {row.tag} {row.platform}"
+                if row.default and not here:
+                    findings.append(_finding("matrix-row-wrong", f"{build}: the index does not list this default build"))
                     verdict = "fault"
+                elif here and all(file.yanked for file in here):
+                    findings.append(
+                        _finding("release-yanked", f"{build}: its publisher took it back; it installs by exact version")
+                    )
     return tuple(findings), verdict
+
+
+def _is_of(name: str, row: Variant) -> bool:
+    """Whether a file is of the release and for the platform: a wheel for it or for any, or source where that is all there is."""
+    from provisioner.edges.index import is_build
+
+    anywhere = name.endswith("-any.whl") and name.split("-")[1] == str(row.version)
+    source = name.removesuffix(".tar.gz").rpartition("-")[2] == str(row.version)
+    return anywhere or source or is_build(name, str(row.version), row.tag, row.platform)
