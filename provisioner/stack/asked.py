@@ -218,6 +218,15 @@ _SUMMARIES = {
 }
 
 
+def extras_that_choose(asked: Asked) -> frozenset[str]:
+    """The extras of the requirement on the framework that name a build of it (`name[tag]`); none where extras choose nothing."""
+    item, framework = asked.wants.asked, asked.wants.framework
+    if item is None or framework is None or not item.extras:
+        return frozenset()
+    named = frozenset(part.strip().lower() for part in item.extras.strip("[]").split(","))
+    return named & frozenset(row.tag for row in asked.matrix.variants_of(framework.id) if row.requirement is not None)
+
+
 def modules_for(targets: Iterable[Target], branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:
     """The kernel module flavours that drive all `targets`, and that `branch` ships where one is given; the preferred first."""
     needs = {target.open_modules for target in targets}

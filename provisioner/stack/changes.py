@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from provisioner.stack.asked import Asked
+from provisioner.stack.asked import Asked, extras_that_choose
 from provisioner.stack.library_rules import NUMPY
 from provisioner.stack.lock import Stack
 from provisioner.stack.meeting import DATA_CENTRE
@@ -101,6 +101,14 @@ def _without_bounds(packages: Sequence[str], drop: frozenset[str], *, local_only
     return tuple(found)
 
 
+def _without_extras(text: str, asked: Asked) -> str:
+    """The requirement on the framework without the extras that choose its build."""
+    item, framework = parse_requirement(text), asked.wants.framework
+    if framework is None or item.name != framework.id or not extras_that_choose(asked):
+        return text
+    return f"{item.name}{_signed(item.bounds.text) if item.bounds else ''}"
+
+
 def _signed(bounds: str) -> str:
     return bounds if bounds[:1] in set("=<>!~") else f"=={bounds}"
 
@@ -116,6 +124,7 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
 
     def free_build(request: Request) -> Request:
         plain = _without_bounds(request.packages, names, local_only=True)
+        plain = tuple(_without_extras(text, asked) for text in plain)
         return replace(request, variant=None, index=None, cuda=None, cudnn=None, nccl=None, packages=plain)
 
     def settle_build(request: Request, stack: Stack) -> dict[str, str]:
@@ -125,7 +134,7 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
         if request.cuda is not None:
             changes["cuda"] = str(stack.cuda or "")
         changes |= {name: "" for name in ("cudnn", "nccl") if getattr(request, name) is not None}
-        if asked.wants.tag is not None:
+        if asked.wants.tag is not None or extras_that_choose(asked):
             changes["packages"] = packages_of(stack)
         return changes
 
@@ -142,7 +151,11 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
         Lever(
             name="build",
             price=1,
-            there=lambda asked: _pinned(asked, "variant", "index", "cuda", "cudnn", "nccl") or asked.wants.tag is not None,
+            there=lambda asked: (
+                _pinned(asked, "variant", "index", "cuda", "cudnn", "nccl")
+                or asked.wants.tag is not None
+                or bool(extras_that_choose(asked))
+            ),
             free=free_build,
             settled=settle_build,
         ),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from provisioner.stack.asked import Asked, Target
-    from provisioner.stack.rows import Library, PackageRow, Variant
+    from provisioner.stack.rows import Library, PackageRow, Release, Variant
     from provisioner.stack.wants import Requirement
     from provisioner.versions import Version
 
@@ -90,7 +90,14 @@ def numpy_fits(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """A release that was built for the ABI of NumPy 1 does not get NumPy 2."""
     item = numpy_of(asked)
     release = asked.matrix.row("releases", f"{build.framework} {build.version}")
-    if item is None or release is None or release.numpy2 is not False:
+    if release is None:
+        return
+    if release.numpy2 is not False:
+        yield from _within(asked, release, item)
+        return
+    if item is None:
+        fact = f"{build.framework} {build.version} was built for the ABI of NumPy 1: {NUMPY} must stay below {_SECOND}"
+        yield Note(rule="numpy-fits", finding="numpy-stays-at-1", fact=fact)
         return
     pinned = pin_of(item)
     lowest = (
@@ -106,6 +113,14 @@ def numpy_fits(asked: Asked, build: Variant) -> Iterator[Judgement]:
     else:
         fact = f"{build.framework} {build.version} was built for the ABI of NumPy 1: {NUMPY} stays below {_SECOND}"
         yield asked.because(fact, "releases", release)
+
+
+def _within(asked: Asked, release: Release, item: Requirement | None) -> Iterator[Judgement]:
+    """A pinned NumPy is within the bounds of the release."""
+    pinned, bounds = (pin_of(item) if item else None), bounds_of(release.numpy or "")
+    if item is not None and pinned is not None and bounds is not None and pinned not in bounds:
+        fact = f"{release.framework} {release.version} needs {NUMPY}{release.numpy}, and {item.text} was asked"
+        yield asked.refuse("numpy-fits", "companion-mismatch", fact, [("releases", release)])
 
 
 def numpy_text(asked: Asked, build: Variant, item: Requirement) -> str:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from provisioner.findings import Remedy
 from provisioner.stack.catalogue import nearest_images
-from provisioner.stack.changes import apply_changes
+from provisioner.stack.changes import apply_changes, known_others
+from provisioner.stack.packages import picks
 from provisioner.stack.resolve import decide
+from provisioner.values import replace
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
@@ -137,6 +139,16 @@ def _platforms(asked: Asked) -> Iterator[Proposal]:
             yield {"platform": platform}, f"platform {platform} instead of {asked.request.platform}"
 
 
+def _releases(asked: Asked) -> Iterator[Proposal]:
+    """Other releases of the packages where no framework is asked for; with one, the levers find them."""
+    if asked.wants.framework is not None:
+        return
+    for item in known_others(asked):
+        others = tuple("".join(text.split()) for text in asked.request.packages if text.strip() != item.text)
+        for pick in picks(asked.matrix, replace(item, bounds=None, text=item.name), asked.request.platform):
+            yield {"packages": " ".join((*others, pick.text))}, f"{pick.text} instead of {item.text}"
+
+
 def _libraries(asked: Asked) -> Iterator[Proposal]:
     """Older releases of the pinned cuDNN or NCCL that builds or images of the data have."""
     if asked.wants.framework is not None:
@@ -160,7 +172,7 @@ def _without_packages(asked: Asked) -> Iterator[Proposal]:
         left = ["".join(text.split()) for text in asked.request.packages if text.strip() != item.text]
         if framework is not None and asked.wants.asked is None:
             left.insert(0, framework.id)
-        if len(left) == len(asked.request.packages) and framework is None:
+        if not left or len(left) > len(asked.request.packages):
             continue
         changes = {"packages": " ".join(left)}
         text = f"do without {item.name}: the rest runs on this GPU"
@@ -180,7 +192,16 @@ def _other_gpus(asked: Asked) -> Iterator[Proposal]:
 
 
 _TOO_OLD = frozenset({"package-min-arch", "package-max-arch", "package-arch-not-in-build"})
+_OF_PACKAGE = _TOO_OLD | {
+    "cuda-major-mismatch-in-package",
+    "cudnn-major-mismatch-in-package",
+    "glibc-too-old",
+    "no-wheel-for-python",
+    "package-needs-newer-driver",
+    "package-not-for-platform",
+}
 _TABLE: tuple[Row, ...] = (
+    (_OF_PACKAGE, _releases, 1),
     (frozenset({"library-min-arch", "library-max-arch"}), _libraries, 1),
     (frozenset({"gpu-ambiguous"}), _gpu_names, _NAMES),
     (frozenset({"gpu-on-other-platform", "image-not-for-platform"}), _platforms, 1),

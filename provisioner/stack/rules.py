@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
+from provisioner.stack.asked import extras_that_choose
 from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
 from provisioner.stack.library_rules import assembler_fits, libraries_fit, numpy_fits
@@ -82,12 +83,9 @@ def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
 
 def _extras_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """Where extras choose the build (requirement `name[tag]`), those that were asked choose this one."""
-    extras = asked.wants.asked.extras if asked.wants.asked else ""
-    if not extras or build.requirement is None:
-        return
-    wanted = {part.strip().lower() for part in extras.strip("[]").split(",")}
-    tags = {row.tag for row in asked.matrix.variants_of(build.framework)}
-    if wanted & tags and build.tag not in wanted:
+    wanted = extras_that_choose(asked)
+    if wanted and build.tag not in wanted:
+        extras = ",".join(sorted(wanted))
         yield Refusal(rule=PINS, finding="no-such-build", fact=f"the extras {extras} were asked, and this is {named(build)}")
 
 
@@ -139,6 +137,10 @@ def _runs_on(asked: Asked, build: Variant, machine: Machine, target: Target) -> 
         return
     rows += [("cuda", cuda)] if cuda else []
     rows += [("capabilities", row)] if row else []
+    if build.min_capability is not None and target.capability < build.min_capability:
+        fact = f"{named(build)} is for compute capability {build.min_capability} and higher, and {target} is below"
+        yield asked.refuse("runs-on-gpu", "gpu-below-floor-of-build", fact, rows)
+        return
     if build.sass is None:
         if cuda is not None and not any(cubin_runs(sm, target.capability) for sm in cuda.sm):
             fact = f"no target of CUDA {cuda.version} runs on {target}, so {named(build)} cannot hold code for it"
