@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from provisioner.report import text
 from provisioner.report.answer import Answer
 from provisioner.report.stack import stack_json
+from provisioner.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,17 @@ def decide(gathered: Gathered, matrix: Matrix, *, offline: bool = False) -> Deci
 
     if gathered.unseen:
         return _open_question(gathered.unseen)
-    return decide_request(gathered.request, matrix, confirmed=None if offline else _confirmer(gathered, matrix))
+    from provisioner.flows.images import look_into
+
+    request, rows, said = look_into(gathered.request, matrix)
+    decision = decide_request(request, rows, confirmed=None if offline else _confirmer(gathered, matrix))
+    return replace(decision, notes=(_looked(said), *decision.notes)) if said else decision
+
+
+def _looked(said: str) -> Note:
+    from provisioner.stack.answer import Note
+
+    return Note(rule="image-known", finding="image-looked-into", fact=said)
 
 
 def _open_question(why: str) -> Decision:
@@ -123,7 +134,6 @@ def _finding(entry: Refusal | Note) -> Finding:
     """A refusal has the severity of its row; a note neither refuses nor passes, and is information whatever its row says."""
     from provisioner.knowledge.registry import finding
     from provisioner.stack.answer import Note
-    from provisioner.values import replace
 
     remedies = () if isinstance(entry, Note) else entry.remedies
     made = finding(entry.finding, entry.fact, because=entry.because, remedies=remedies, rule=entry.rule)

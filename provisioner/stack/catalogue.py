@@ -31,7 +31,7 @@ def images_of(matrix: Matrix, repository: str) -> tuple[ImageRow, ...]:
 
 def find_image(reference: str, matrix: Matrix) -> tuple[ImageRow | None, Flavour | None, Refusal | None]:
     """The row and flavour of a reference, or why there is none. A bare tag means the CUDA images."""
-    repository, tag = _split(reference, matrix)
+    repository, tag = split_image(reference, matrix)
     rows = images_of(matrix, repository)
     if not rows and (container := find_container(repository, tag, matrix)) is not None:
         return container, _WHOLE, None
@@ -76,7 +76,7 @@ def find_container(repository: str, tag: str, matrix: Matrix) -> ImageRow | None
     )
 
 
-def _split(reference: str, matrix: Matrix) -> tuple[str, str]:
+def split_image(reference: str, matrix: Matrix) -> tuple[str, str]:
     """Repository and tag of a reference, without its registry and digest; a bare tag is one of the CUDA images."""
     plain = reference.strip()
     for registry in _REGISTRIES:
@@ -91,7 +91,7 @@ def nearest_images(reference: str, matrix: Matrix) -> tuple[str, ...]:
     """The references whose tags begin with that of `reference`, the newest system first; else those that look most like it."""
     import difflib
 
-    repository, tag = _split(reference, matrix)
+    repository, tag = split_image(reference, matrix)
     tags = {known: row for row in images_of(matrix, repository) for known in row.tags.values()}
     longer = [known for known in tags if tag and known.startswith(f"{tag}-")]
     longer.sort(key=lambda known: (tags[known].maintained is True, age_of(matrix, tags[known])), reverse=True)
