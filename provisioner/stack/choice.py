@@ -12,6 +12,7 @@ from provisioner.findings import Because
 from provisioner.stack.asked import modules_for, reason
 from provisioner.stack.bases import choose_base, choose_build_base
 from provisioner.stack.command import install_command
+from provisioner.stack.library_pins import pins_beside
 from provisioner.stack.library_rules import NUMPY, numpy_text
 from provisioner.stack.lock import Image, Stack
 from provisioner.stack.meeting import MODES, floor_of, mode_of
@@ -150,7 +151,7 @@ def _packages(asked: Asked, build: Variant) -> tuple[tuple[str, ...], tuple[str,
     others = [
         numpy_text(asked, build, item) if item.name == NUMPY else chosen.get(item.name, item.text) for item in asked.wants.others
     ]
-    return tuple(own), tuple(others)
+    return tuple(own), (*others, *pins_beside(asked, build))
 
 
 def _why(asked: Asked, build: Variant, python: str) -> list[Because]:

@@ -237,6 +237,7 @@ class Variant:
     `requirement` is what pip is given when that is not distribution==version (`jax[cuda13]==0.10.2`). `cuda_from` overrides the
     framework's. `libraries` are the bounds on cuDNN and NCCL that it comes with, as requirements, where they are ranges (an exact
     one stands in `cudnn`, `nccl`). With CUDA from the system, `cuda` is what it was built with, `cudnn` what it was tested with.
+    `pins` must be installed beside it, for its own bounds let through a newer release that it does not run with.
     `min_capability` is a floor that its documentation sets above that of its machine code.
     """
 
@@ -260,6 +261,7 @@ class Variant:
     requirement: str | None = None
     cuda_from: CudaFrom | None = None
     libraries: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
     min_capability: Capability | None = None
     note: str = ""
     source: tuple[str, ...]

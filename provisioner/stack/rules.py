@@ -12,6 +12,7 @@ from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import extras_that_choose
 from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
+from provisioner.stack.library_pins import ranges_fit
 from provisioner.stack.library_rules import assembler_fits, libraries_fit, numpy_fits
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
@@ -288,6 +289,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     numpy_fits,
     assembler_fits,
     libraries_fit,
+    ranges_fit,
     has_image,
 )
 #: Those that also decide where no framework is asked, only a CUDA.

@@ -26,6 +26,8 @@ _LEAST: Sequence[tuple[Version, str]] = (
     (Version("0.4.24"), "12.3"),
     (Version("0.4.17"), "12.2"),
 )
+#: From it on the bounds on cuDNN have an upper end.
+_BOUNDED = Version("0.4.26")
 _BUCKET = "only on the vendor's page of links, which is no package index"
 
 
@@ -100,6 +102,7 @@ def _cpu(facts: Facts, row: Row, wheel: Row) -> Variant:
         published="seen",
         pythons=tuple(wheel["pythons"]),
         glibc=glibc_of(wheel["wheel_tag"]),
+        pins=_pins(row, {}),
         source=(*facts.sources("jax", "metadata"), *facts.sources("jaxlib", "jaxlib_listing")),
         verified="metadata",
     )
@@ -148,6 +151,7 @@ def _build(facts: Facts, row: Row, tag: str, build: Row, wheel: Row, wheel_tag: 
         libraries=tuple(
             name if bound == "*" else f"{name}{bound}" for name, bound in pins.items() if "cudnn" in name or "nccl" in name
         ),
+        pins=_pins(row, pins),
         min_capability=_floor(build),
         note="; ".join(notes),
         source=(
@@ -156,6 +160,15 @@ def _build(facts: Facts, row: Row, tag: str, build: Row, wheel: Row, wheel_tag: 
         ),
         verified=level(build.get("verified") or "metadata", "source", *(["derived"] if how or targets else [])),
     )
+
+
+def _pins(row: Row, libraries: Mapping[str, str]) -> tuple[str, ...]:
+    """A jaxlib that was built for NumPy 1 or cuDNN 8, and sets no upper bound, would get the next (milestones of jax.yaml)."""
+    number = Version(row["version"])
+    pins = ["numpy<2"] if number < _NUMPY2 and "<" not in _numpy(row) else []
+    if number < _BOUNDED:
+        pins += [f"{name}<9" for name, bound in libraries.items() if "cudnn" in name and "<" not in bound]
+    return tuple(pins)
 
 
 def _floor(build: Row) -> Capability | None:

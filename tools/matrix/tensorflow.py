@@ -88,6 +88,7 @@ def _gpu(facts: Facts, row: Row, extra: str) -> Variant:
         download=row["wheel_bytes"],
         requirement=f"tensorflow[{extra}]=={number}" if extra else None,
         cuda_from="wheels" if extra else "system",
+        pins=_pins(row),
         libraries=tuple(f"{name}{Range(bound)}" for name, bound in libraries.items() if not bound.startswith("=="))
         if extra
         else (),
@@ -95,6 +96,12 @@ def _gpu(facts: Facts, row: Row, extra: str) -> Variant:
         source=facts.sources("tensorflow", ["wheel"] if extra else ["wheel", "tested_with"]),
         verified=level(row["verified"], *([] if extra else [tested["verified"]])),
     )
+
+
+def _pins(row: Row) -> tuple[str, ...]:
+    """A wheel that was built before NumPy 2 and sets no upper bound would get it."""
+    open_ended = "<" not in bound_of(row["numpy"]) and "~=" not in bound_of(row["numpy"])
+    return ("numpy<2",) if Version(row["version"]) < _NUMPY2 and open_ended else ()
 
 
 def _cpu(facts: Facts, row: Row) -> Variant:
@@ -109,6 +116,7 @@ def _cpu(facts: Facts, row: Row) -> Variant:
         pythons=tuple(row["pythons"]),
         glibc=Version(row["glibc_floor"]),
         download=row["wheel_bytes"],
+        pins=_pins(row),
         note="the same wheel as with CUDA: without a GPU it computes on the CPU",
         source=facts.sources("tensorflow", "wheel"),
         verified="derived",
@@ -126,6 +134,7 @@ def _arm64(facts: Facts, row: Row) -> Variant:
         published="seen",
         pythons=tuple(row["pythons"]),
         glibc=glibc_of(row["aarch64"]),
+        pins=_pins(row),
         note="a CPU build, whatever extras it names; Pythons as of linux/amd64",
         source=facts.sources("tensorflow", "wheel"),
         verified="derived",
