@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Alternative
 from provisioner.stack.changes import apply_changes, levers
-from provisioner.stack.pools import build_of, decide_whole, knows, one_share, shares_of
+from provisioner.stack.pools import build_of, knows, one_share, shares_of
 from provisioner.stack.reading import read
+from provisioner.stack.resolve import best_build, judge_parts, kept
+from provisioner.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,10 +117,17 @@ def _better(request: Request, decision: Decision, matrix: Matrix, confirmed: Con
 
 
 def _single(request: Request, matrix: Matrix, confirmed: Confirm | None) -> Stack | None:
-    """The one stack for all members of `request`; None where there is none, or it is not known whether it has code for them."""
-    whole = decide_whole(request, matrix, confirmed=confirmed)
-    stack = whole.stack if whole is not None else None
-    return stack if stack is not None and knows(build_of(stack, matrix)) else None
+    """The one stack for all members of `request`; None where there is none, or it is not known whether it has code for them.
+
+    As `decide_whole`, but nobody asks why not, so no refusal is made.
+    """
+    platforms = {row.platform or request.platform for row in request.pool}
+    if len(platforms) > 1:
+        return None
+    asked = read(replace(request, platform=platforms.pop()), matrix)
+    parts = judge_parts(asked)
+    build = None if asked.problems or parts.refusals else best_build(asked, confirmed=confirmed)
+    return kept(asked, build, parts).stack if build is not None and knows(build) else None
 
 
 def _subsets(members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
