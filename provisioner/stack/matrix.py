@@ -97,6 +97,7 @@ class Matrix:
         self._sections = sections
         self._rows: dict[str, Rows] = {}
         self._indexed: dict[str, dict[str, Any]] = {}
+        self._groups: dict[str, dict[str, Rows]] = {}
 
     def rows(self, section: str) -> Rows:
         """All rows of a section by its name in the file; KeyError when there is no such section."""
@@ -112,6 +113,15 @@ class Matrix:
         if section not in self._indexed:
             self._indexed[section] = {key_of(section, row): row for row in self.rows(section)}
         return self._indexed[section].get(key)
+
+    def _grouped(self, section: str, field: str) -> dict[str, Rows]:
+        """The rows of a section by one of its fields, in their order. A section is grouped by one field only."""
+        if section not in self._groups:
+            groups: dict[str, list[Any]] = {}
+            for row in self.rows(section):
+                groups.setdefault(getattr(row, field), []).append(row)
+            self._groups[section] = {name: tuple(rows) for name, rows in groups.items()}
+        return self._groups[section]
 
     @functools.cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -210,7 +220,7 @@ class Matrix:
 
     def package(self, name: str) -> tuple[PackageRow, ...]:
         """The releases of one package (lower case, with dashes), oldest first; none when the data do not have it."""
-        return tuple(row for row in self.packages if row.package == name)
+        return self._grouped("packages", "package").get(name, ())
 
     def recipe(self, recipe: str) -> Recipe | None:
         """The compile recipe with this id."""
@@ -256,11 +266,11 @@ class Matrix:
 
     def releases_of(self, framework: str) -> tuple[Release, ...]:
         """The releases of one framework, oldest first."""
-        return tuple(row for row in self.releases if row.framework == framework)
+        return self._grouped("releases", "framework").get(framework, ())
 
     def variants_of(self, framework: str) -> tuple[Variant, ...]:
         """The build variants of one framework, oldest release first."""
-        return tuple(row for row in self.variants if row.framework == framework)
+        return self._grouped("variants", "framework").get(framework, ())
 
     def system(self, os_id: str) -> System | None:
         """The row of a system by its id (rockylinux9) or by ID and VERSION_ID of its /etc/os-release together (`rocky9.4`)."""
