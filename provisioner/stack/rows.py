@@ -65,10 +65,14 @@ class Source:
 
 @value
 class Architecture:
-    """A GPU generation. `open_modules`: unsupported before Turing, required from Blackwell on."""
+    """A GPU generation. `open_modules`: unsupported before Turing, required from Blackwell on.
+
+    `precisions` are the short ones that its GPUs compute in (`bf16`, `tf32`, `fp8`, `fp4`); None: not known.
+    """
 
     id: str
     name: str
+    precisions: tuple[str, ...] | None = None
     open_modules: Literal["unsupported", "supported", "required"]
     first_driver: str | None = None  # branch
     last_driver: str | None = None  # branch; None: not ended

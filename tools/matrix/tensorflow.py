@@ -124,6 +124,7 @@ def _cpu(facts: Facts, row: Row) -> Variant:
 
 
 def _arm64(facts: Facts, row: Row) -> Variant:
+    (wheel,) = (entry for entry in facts["tensorflow_arm64"]["wheels"] if entry["version"] == row["version"])
     return Variant(
         framework="tensorflow",
         version=Version(row["version"]),
@@ -132,10 +133,10 @@ def _arm64(facts: Facts, row: Row) -> Variant:
         index="pypi",
         default=True,
         published="seen",
-        pythons=tuple(row["pythons"]),
-        glibc=glibc_of(row["aarch64"]),
+        pythons=tuple(wheel["pythons"]),
+        glibc=glibc_of(wheel["wheel_tag"]),
         pins=_pins(row),
-        note="a CPU build, whatever extras it names; Pythons as of linux/amd64",
-        source=facts.sources("tensorflow", "wheel"),
-        verified="derived",
+        note="a CPU build, whatever extras it names",
+        source=(*facts.sources("tensorflow", "wheel"), *facts.sources("tensorflow_arm64", "tensorflow_listing")),
+        verified="metadata",
     )
