@@ -95,6 +95,6 @@ def refresh(*, framework: str, again: int, write: bool, accept: bool, site: Path
     from provisioner.report.refresh import refresh_text
 
     tell = console.err if console.progress() else (lambda _: None)
-    wish = Wish(framework=framework, again=again, write=write, accept=accept, site=site)
+    wish = Wish(framework=framework, again=again, write=write, accept=accept, site=site, matrix=common.matrix)
     answer = read(wish, dt.datetime.now(dt.UTC).date().isoformat(), tell)
     return console.emit(answer, refresh_text(answer), as_json=common.json)

@@ -61,14 +61,14 @@ def matrix_with(overlay_file: Path | None) -> Matrix:
     from provisioner.stack.compiled import shipped_matrix
 
     matrix = shipped_matrix()
-    for path in (own_rows(), overlay_file):
-        if path is None or (path == own_rows() and not path.is_file()):
-            continue
+    own = own_rows()
+    for path in filter(None, (own if own.is_file() else None, overlay_file)):
         from provisioner.decode import read_text
         from provisioner.errors import MatrixError
         from provisioner.stack.matrix import overlay
 
-        matrix = overlay(matrix, read_text(path, MatrixError), str(path))
+        # rows that were refreshed before the tool was updated do not undo what came with the update
+        matrix = overlay(matrix, read_text(path, MatrixError), str(path), newer=path == own)
     return matrix
 
 

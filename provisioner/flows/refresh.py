@@ -36,6 +36,7 @@ class Wish:
     write: bool = False
     accept: bool = False
     site: Path | None = None
+    matrix: Path | None = None  # an overlay: its rows count as known
 
 
 def refresh(wish: Wish, day: str, tell: Tell = lambda _: None) -> Answer:
@@ -48,7 +49,7 @@ def refresh(wish: Wish, day: str, tell: Tell = lambda _: None) -> Answer:
 
     if wish.framework not in REFRESHABLE:
         raise UsageError(f"{wish.framework!r} cannot be refreshed from an index", hint=f"this can: {', '.join(REFRESHABLE)}")
-    matrix, source, began = matrix_with(None), pytorch.source_of(day), time.monotonic()
+    matrix, source, began = matrix_with(wish.matrix), pytorch.source_of(day), time.monotonic()
     found: list[Refreshed] = []
     failed: list[str] = []
     with _listing(wish.site, matrix) as index:

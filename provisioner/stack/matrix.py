@@ -295,15 +295,18 @@ def load_matrix(text: str, source: str) -> Matrix:
     return matrix
 
 
-def overlay(matrix: Matrix, text: str, source: str) -> Matrix:
+def overlay(matrix: Matrix, text: str, source: str, *, newer: bool = False) -> Matrix:
     """`matrix` with the rows of the overlay `text`: a row replaces the one with its id, others are added.
 
-    MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes.
+    MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes. `newer`:
+    where the matrix is of a later day than the overlay, its own rows stay, and only others are added.
     """
     extra = _decode(text, source)
     sections: dict[str, Callable[[], Rows]] = {name: functools.partial(matrix.rows, name) for name in SECTIONS}
     for name in SECTIONS:
         added = {key_of(name, row): row for row in getattr(extra, name)}  # one id twice: the later row, as with two overlays
+        if newer and matrix.collected > extra.collected:
+            added = {key: row for key, row in added.items() if matrix.row(name, key) is None}
         if added:
             merged = {key_of(name, row): row for row in matrix.rows(name)} | added
             sections[name] = functools.partial(tuple, [merged[key] for key in sorted(merged, key=order_of)])

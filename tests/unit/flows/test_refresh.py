@@ -190,3 +190,12 @@ def test_a_broken_file_of_own_rows_is_said_with_its_place(capsys: pytest.Capture
     assert f"{own_rows()}:4:" in capsys.readouterr().err
     own_rows().unlink()
     assert matrix_with(None).sha256 == shipped_matrix().sha256
+
+
+def test_rows_that_came_with_an_update_win_over_older_refreshed_ones() -> None:
+    source = "- {id: old, document: a listing of last year}\n"
+    row = "- {framework: torch, version: '2.9.1', date: '2001-01-01', companions: {}, source: [old], verified: metadata}\n"
+    own_rows().parent.mkdir(parents=True, exist_ok=True)
+    for day, date in (("2025-01-01", "2025-11-12"), ("2999-01-01", "2001-01-01")):
+        own_rows().write_text(f"schema: 1\ncollected: '{day}'\nsources:\n{source}releases:\n{row}", encoding="utf-8")
+        assert matrix_with(None).row("releases", "torch 2.9.1").date == date
