@@ -229,9 +229,10 @@ def levers(asked: Asked) -> tuple[Lever, ...]:
 
 
 def known_others(asked: Asked) -> tuple[Requirement, ...]:
-    """The requirements beside the framework and its companions of which the data know what they need."""
+    """The requirements beside the framework of which the data know what they need, its companions first."""
     known = by_name(asked.matrix) if asked.wants.others else {}
-    return tuple(item for item in asked.wants.others if item.name in known or item.name == NUMPY)
+    others = tuple(item for item in asked.wants.others if item.name in known or item.name == NUMPY)
+    return (*asked.wants.companions, *others)
 
 
 def _pinned(asked: Asked, *fields: str) -> bool:

@@ -115,6 +115,10 @@ def beside(asked: Asked, build: Variant, pick: Pick) -> Iterator[Judgement]:
     if goes is not None and row.version not in (bounds_of(f"=={goes}" if goes[0].isdigit() else goes) or (row.version,)):
         fact = f"{build.framework} {build.version} goes with {row.package} {goes}, and this is {pick}"
         yield asked.refuse(RULE, "companion-mismatch", fact, [*rows_of(pick), ("releases", release)])
+    recipe = asked.matrix.recipe(row.recipe) if row.recipe else None
+    if recipe is not None and recipe.cuda_min is not None and build.cuda is not None and build.cuda < recipe.cuda_min:
+        fact = f"{pick} is compiled with CUDA {recipe.cuda_min} or newer, and the {build.tag} build is CUDA {build.cuda}"
+        yield asked.refuse(RULE, "cuda-too-old-to-compile", fact, [("recipes", recipe), ("variants", build)])
     if build.cuda is not None:
         yield from _cuda_fits(asked, build, pick)
 

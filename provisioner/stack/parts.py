@@ -14,6 +14,7 @@ from provisioner.stack.image_rules import image_runs
 from provisioner.stack.library_rules import pinned_libraries
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import DATA_CENTRE
+from provisioner.stack.option_rules import precision_there
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def fabric_matches(asked: Asked) -> Iterator[Judgement]:
 def compiler_fits(asked: Asked) -> Iterator[Judgement]:
     """The host compiler is one that nvcc of the pinned CUDA takes."""
     name, _, number = (asked.request.compiler or "").partition("-")
-    cuda = asked.matrix.cuda_minor(asked.request.cuda) if asked.request.cuda else None
+    toolkit = asked.request.toolkit or asked.request.cuda
+    cuda = asked.matrix.cuda_minor(toolkit) if toolkit else None
     if name != "gcc" or not number or cuda is None:
         return
     if cuda.gcc_max is None:
@@ -208,6 +210,7 @@ PART_RULES = (
     gpu_has_driver,
     modules_exist,
     mig_exists,
+    precision_there,
     fabric_matches,
     compiler_fits,
     pinned_libraries,

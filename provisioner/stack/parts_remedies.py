@@ -161,6 +161,25 @@ def _libraries(asked: Asked) -> Iterator[Proposal]:
             yield {name: str(version)}, f"{text} {version} instead of {pinned}"
 
 
+def _half(asked: Asked) -> Iterator[Proposal]:
+    yield {"options.dtype": "float16"}, f"float16 instead of {asked.request.options.get('dtype')}"
+    yield {"options.dtype": ""}, "the precision of the framework: leave options.dtype out"
+
+
+def _toolkits(asked: Asked) -> Iterator[Proposal]:
+    for row in reversed(asked.matrix.cuda):
+        yield {"toolkit": str(row.version)}, f"the toolkit of CUDA {row.version} instead of {asked.request.toolkit}"
+
+
+def _devel(asked: Asked) -> Iterator[Proposal]:
+    """The flavour of the pinned image that has the compiler."""
+    row = asked.image
+    for flavour in ("cudnn-devel", "devel") if row is not None else ():
+        if row is not None and flavour in row.tags:
+            reference = f"{row.repository}:{row.tags[flavour]}"
+            yield {"image": reference}, f"the image {reference}, which has nvcc"
+
+
 def _without_compiling(_: Asked) -> Iterator[Proposal]:
     yield {"options.torch_compile": ""}, "run eagerly: leave options.torch_compile out"
 
@@ -202,6 +221,9 @@ _OF_PACKAGE = _TOO_OLD | {
 }
 _TABLE: tuple[Row, ...] = (
     (_OF_PACKAGE, _releases, 1),
+    (frozenset({"precision-not-on-gpu"}), _half, 1),
+    (frozenset({"toolkit-of-another-cuda-major", "toolkit-does-not-know-gpu"}), _toolkits, 1),
+    (frozenset({"no-compiler-in-image"}), _devel, 1),
     (frozenset({"library-min-arch", "library-max-arch"}), _libraries, 1),
     (frozenset({"gpu-ambiguous"}), _gpu_names, _NAMES),
     (frozenset({"gpu-on-other-platform", "image-not-for-platform"}), _platforms, 1),

@@ -16,8 +16,11 @@ from provisioner.stack.library_pins import ranges_fit
 from provisioner.stack.library_rules import assembler_fits, libraries_fit, numpy_fits
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
+from provisioner.stack.option_rules import extensions_compile
 from provisioner.stack.package_rules import packages_fit
+from provisioner.stack.packages import picks, pin_of
 from provisioner.stack.pythons import choose_python
+from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Range, Version
 
 if TYPE_CHECKING:
@@ -75,7 +78,13 @@ def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
     ):
         if wanted is None:
             continue
-        if has is None and library != "CUDA" and build.cuda is not None:
+        ranges = [item for item in map(parse_requirement, build.libraries) if library.lower() in item.name.split("-")]
+        if has is None and any(item.bounds is not None and wanted not in item.bounds for item in ranges):
+            fact = f"{library} {wanted} was asked, and {named(build)} needs {ranges[0].text}"
+            yield Refusal(rule=PINS, finding="no-such-build", fact=fact)
+        elif has is None and ranges:
+            yield asked.because(f"{named(build)} takes {ranges[0].text}", "variants", build)
+        elif has is None and library != "CUDA" and build.cuda is not None:
             yield Note(rule=PINS, finding="library-not-known", fact=f"which {library} {named(build)} brings is not known")
         elif has is None or not (has.within(wanted) or wanted.within(has)):
             fact = f"{library} {wanted} was asked, and {named(build)} has {has or 'none'}"
@@ -209,6 +218,16 @@ def has_c_library(asked: Asked, build: Variant) -> Iterator[Judgement]:
             yield asked.refuse("has-c-library", "glibc-too-old", fact, [("variants", build), ("systems", system)])
 
 
+def host_has_c_library(asked: Asked, build: Variant) -> Iterator[Judgement]:
+    """A host whose C library is older than the build needs runs it in a container only; that is said."""
+    host = asked.system
+    if host is None or host in _systems(asked) or build.glibc is None or host.glibc is None or host.glibc >= build.glibc:
+        return
+    fact = f"{host.name} has glibc {host.glibc}, and {named(build)} needs {build.glibc}: on these hosts in a container only"
+    because = (asked.because(fact, "systems", host),)
+    yield Note(rule="has-c-library", finding="glibc-of-host-too-old", fact=fact, because=because)
+
+
 def _systems(asked: Asked) -> list[System]:
     on_hosts = any(job.launcher == "venv" for job in asked.request.jobs)
     return [system for system in (asked.image_system, asked.system if on_hosts else None) if system is not None]
@@ -226,6 +245,13 @@ def has_python(asked: Asked, build: Variant) -> Iterator[Judgement]:
 def companions_fit(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """The companions that were asked with a version are those that go with the release."""
     release = asked.matrix.row("releases", f"{build.framework} {build.version}")
+    for item in asked.wants.others:  # what goes with the release too, though it is no companion that is installed with it
+        goes = release.companions.get(item.name) if release else None
+        if goes is None or item.bounds is None or pin_of(item) is None or picks(asked.matrix, item, asked.request.platform):
+            continue
+        if not _overlap(item.bounds, goes):
+            fact = f"{build.framework} {build.version} goes with {item.name} {goes}, and {item.text} was asked"
+            yield asked.refuse("companions-fit", "companion-mismatch", fact, [("releases", release)])
     for item in asked.wants.companions:
         goes = release.companions.get(item.name) if release else None
         if goes is None:
@@ -283,6 +309,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     runs_on_gpu,
     driver_runs_cuda,
     has_c_library,
+    host_has_c_library,
     has_python,
     companions_fit,
     packages_fit,
@@ -290,6 +317,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     assembler_fits,
     libraries_fit,
     ranges_fit,
+    extensions_compile,
     has_image,
 )
 #: Those that also decide where no framework is asked, only a CUDA.
