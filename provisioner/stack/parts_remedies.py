@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from provisioner.findings import Remedy
 from provisioner.stack.catalogue import nearest_images
 from provisioner.stack.changes import apply_changes, known_others
+from provisioner.stack.image_remedies import newer_images, older_images
 from provisioner.stack.packages import picks
 from provisioner.stack.resolve import decide
 from provisioner.values import replace
@@ -97,18 +98,6 @@ def _no_compat(_: Asked) -> Iterator[Proposal]:
 def _images(asked: Asked) -> Iterator[Proposal]:
     for reference in nearest_images(asked.request.image or "", asked.matrix):
         yield {"image": reference}, f"the image {reference}"
-
-
-def _images_of_older_cuda(asked: Asked) -> Iterator[Proposal]:
-    """The same flavour and system with the newest CUDA that the drivers report."""
-    row, flavour = asked.image, asked.flavour
-    if row is None or flavour is None or row.cuda is None:
-        return
-    same = [other for other in asked.matrix.images if other.repository == row.repository and other.os == row.os and other.cuda]
-    for other in sorted(same, key=lambda other: other.cuda or Version(row.os), reverse=True):
-        if flavour in other.tags and other.cuda is not None and other.cuda < row.cuda:
-            reference = f"{other.repository}:{other.tags[flavour]}"
-            yield {"image": reference}, f"the image {reference}"
 
 
 def _fabric(asked: Asked) -> Iterator[Proposal]:
@@ -233,7 +222,8 @@ _TABLE: tuple[Row, ...] = (
     (frozenset({"arch-dropped-by-cuda-major", "arch-not-in-build", "no-such-cuda"}), _cudas, 1),
     (frozenset({"driver-too-old", "driver-too-old-for-cuda-major"}), _cudas, 1),
     (frozenset({"no-such-image"}), _images, _EACH),
-    (frozenset({"image-requires-newer-driver"}), _images_of_older_cuda, 1),
+    (frozenset({"arch-dropped-by-cuda-major", "image-requires-newer-driver", "no-driver-for-gpu-and-cuda"}), older_images, 1),
+    (frozenset({"image-older-than-gpu"}), newer_images, 1),
     (frozenset({"image-requires-newer-driver"}), _drivers, 1),
     (frozenset({"fabric-manager-version-mismatch"}), _fabric, 1),
     (frozenset({"no-mig"}), _no_mig, 1),

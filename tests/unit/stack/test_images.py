@@ -74,6 +74,26 @@ def test_a_geforce_is_refused_where_minor_version_compatibility_would_do() -> No
     assert ask("nvidia/cuda:12.9.1-base-ubuntu22.04", "a100", "550.163.01", rows=SHIPPED).verdict == "ok"
 
 
+@pytest.mark.parametrize(
+    ("image", "gpu", "driver", "helps"),
+    [
+        (JANUARY, "Alpha A7", "600.20", "nvcr.io/nvidia/frame:24.01-py3"),
+        ("nvcr.io/nvidia/frame:24.01-py3", "Gamma C12", "600.20", JANUARY),
+    ],
+)
+def test_another_release_of_the_container_helps_and_is_proved(image: str, gpu: str, driver: str, helps: str) -> None:
+    decision = ask(image, gpu, driver)
+    assert decision.verdict != "ok"
+    assert decision.remedies[0].changes == {"image": helps}
+    assert ask(helps, gpu, driver).verdict == "ok"
+
+
+def test_an_image_of_the_catalogue_gets_one_of_its_own_kind() -> None:
+    decision = ask("nvidia/cuda:13.0.0-cudnn-runtime-ubuntu22.04", "v100", "580", rows=SHIPPED)
+    assert decision.remedies[0].changes["image"].startswith("nvidia/cuda:12.9")
+    assert decision.remedies[0].changes["image"].endswith("-cudnn-runtime-ubuntu22.04")
+
+
 def test_any_driver_states_the_lowest_that_starts_it() -> None:
     text = told(ask(JANUARY, "Beta B9"))
     assert "starts where the driver reports CUDA 13.0 or newer: branch 600 (600.10) is the first that does" in text
