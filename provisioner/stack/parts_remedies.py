@@ -14,6 +14,7 @@ from provisioner.stack.changes import apply_changes, known_others
 from provisioner.stack.image_remedies import newer_images, older_images
 from provisioner.stack.packages import picks
 from provisioner.stack.resolve import decide
+from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace
 from provisioner.versions import Version
 
@@ -150,6 +151,18 @@ def _libraries(asked: Asked) -> Iterator[Proposal]:
             yield {name: str(version)}, f"{text} {version} instead of {pinned}"
 
 
+def _apart(asked: Asked) -> Iterator[Proposal]:
+    """One framework here, and the others in environments of their own."""
+    wanted = {parse_requirement(text).name for text in asked.request.packages}
+    for keeps in asked.matrix.frameworks:
+        if keeps.id not in wanted:
+            continue
+        away = {name for row in asked.matrix.frameworks if row != keeps for name in (row.id, *row.companions)}
+        left = [text for text in asked.request.packages if parse_requirement(text).name not in away]
+        changes = {"packages": " ".join("".join(text.split()) for text in left)}
+        yield changes, f"an environment of its own for each framework: only {keeps.id} in this one"
+
+
 def _half(asked: Asked) -> Iterator[Proposal]:
     yield {"options.dtype": "float16"}, f"float16 instead of {asked.request.options.get('dtype')}"
     yield {"options.dtype": ""}, "the precision of the framework: leave options.dtype out"
@@ -209,6 +222,7 @@ _OF_PACKAGE = _TOO_OLD | {
     "package-not-for-platform",
 }
 _TABLE: tuple[Row, ...] = (
+    (frozenset({"two-frameworks"}), _apart, 3),
     (_OF_PACKAGE, _releases, 1),
     (frozenset({"precision-not-on-gpu"}), _half, 1),
     (frozenset({"toolkit-of-another-cuda-major", "toolkit-does-not-know-gpu"}), _toolkits, 1),

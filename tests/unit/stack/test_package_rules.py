@@ -238,3 +238,13 @@ def test_the_first_remedy_is_the_nearest_release_of_the_package() -> None:
 def test_doing_without_a_package_comes_last() -> None:
     decision = ask("frame", "flash", gpu="alpha a7", options={"attn_implementation": "flash"})
     assert decision.remedies[0].changes == {"packages": "frame", "options.attn_implementation": ""}
+
+
+def test_two_frameworks_are_unknown_and_each_is_offered_alone() -> None:
+    two = (small.matrix().frameworks[0], replace(small.matrix().frameworks[0], id="other", companions=()))
+    builds = tuple(replace(row, framework="other") for row in MATRIX.variants)
+    releases = (*RELEASES, *(replace(row, framework="other", companions={}) for row in RELEASES))
+    matrix = small.matrix(frameworks=two, variants=(*MATRIX.variants, *builds), releases=releases)
+    decision = ask("frame==2.0.0", "other", matrix=matrix)
+    assert (decision.verdict, decision.refusals[0].finding) == ("unknown", "two-frameworks")
+    assert [remedy.changes for remedy in decision.remedies[:2]] == [{"packages": "frame==2.0.0"}, {"packages": "other"}]
