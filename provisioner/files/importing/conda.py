@@ -24,7 +24,8 @@ _NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "tensorflow-gpu": "tensorf
 _PARTS = {"cudatoolkit", "cuda-toolkit", "cuda-version", "cuda", "cuda-runtime", "cudnn", "nccl"}
 _TOOLS = {"pip", "setuptools", "wheel", "conda", "mamba"}
 _SPEC = re.compile(r"(?:(?P<channel>[\w./-]+)::)?(?P<name>[A-Za-z0-9._-]+)\s*(?P<rest>.*)")
-_BOUNDS = re.compile(r"(?:(?:==|>=|<=|~=|!=|>|<|=)?\s*[0-9][A-Za-z0-9.*+!_-]*\s*,?\s*)+")
+_ONE = r"(?:==|>=|<=|~=|!=|>|<|=)?\s*[0-9][A-Za-z0-9.*+!_-]*"
+_BOUNDS = re.compile(rf"{_ONE}(?:\s*,\s*{_ONE})*")
 #: A platform of conda → ours; the others run no container of ours.
 _PLATFORMS = {"linux-64": "linux/amd64", "linux-aarch64": "linux/arm64"}
 

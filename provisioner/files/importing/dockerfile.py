@@ -155,7 +155,7 @@ def _env(step: Step, notes: Notes) -> None:
 def _command(step: Step, notes: Notes) -> None:
     try:
         words = json.loads(step.rest)
-    except ValueError:
+    except (ValueError, RecursionError):
         words = None
     if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
         notes.fields["command"] = tuple(words)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from provisioner.errors import RequestError
+from provisioner.errors import RequestError, UsageError
+from provisioner.stack.wants import parse_requirement
 from provisioner.values import Problem, value
 
 #: The indexes of build variants, as vendors lay them out: the last part of the path is the variant.
@@ -15,7 +16,8 @@ _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[0-9][^-]*)-(?:[^-]+-
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*(?P<rest>[^;]*?)\s*(?:;\s*(?P<marker>.*))?"
 )
-_BOUND = re.compile(r"\(?\s*(?:(?:===|==|>=|<=|~=|!=|>|<)\s*[A-Za-z0-9.*+!_-]+\s*,?\s*)+\)?")
+_ONE = r"(?:===|==|>=|<=|~=|!=|>|<)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*"
+_BOUND = re.compile(rf"\(?\s*{_ONE}(?:\s*,\s*{_ONE})*\s*,?\s*\)?")
 #: What the markers that speak of the system say on Linux.
 _LINUX: Mapping[str, str] = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
 _MARKER = re.compile(r"\(?\s*(\w+)\s*(==|!=)\s*['\"]([^'\"]*)['\"]\s*\)?")
@@ -95,6 +97,11 @@ class Notes:
             self._local(local)
             bounds = public
         plain = f"{match['name']}{match['extras'] or ''}{bounds}"
+        try:
+            parse_requirement(plain)
+        except UsageError as refusal:
+            self.say(f"left out: {refusal.message[:200]}", line)
+            return
         if holds is None:
             self.say(
                 f"{match['name']} keeps its marker ({marker}), which nothing here decides: take it away where it must not", line
@@ -115,8 +122,8 @@ class Notes:
             self._local(local)
         elif variant := _VARIANT.fullmatch(address[0]):
             self._local(variant[1])
-        self.packages.append(f"{wheel['name'].replace('_', '-')}=={public}")
         self.say(f"{wheel['name']} stood there by address, and is asked for by its version", line)
+        self.requirement(f"{wheel['name'].replace('_', '-')}=={public}", line)
 
     def _local(self, local: str) -> None:
         if local not in self.variants:
@@ -168,6 +175,8 @@ def toml(text: str, file: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
+    except RecursionError as failure:
+        raise RequestError([Problem(file=file, message="nested too deeply")]) from failure
     except tomllib.TOMLDecodeError as failure:
         message = str(failure)
         place = re.search(r"\s*\(at line (\d+), column (\d+)\)", message)
