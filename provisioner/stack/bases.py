@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from provisioner.stack.catalogue import CUDA, PYTHON, age_of, images_of
 from provisioner.stack.lock import Image
 from provisioner.stack.rows import Flavour, ImageRow
+from provisioner.stack.system_cuda import from_system, serves
 from provisioner.values import value
 from provisioner.versions import Version
 
@@ -89,16 +90,17 @@ def choose_base(asked: Asked, build: Variant, python: str, *, forward: bool) -> 
         return base_of(asked.matrix, asked.image, asked.flavour)  # rules have looked at it
     from provisioner.stack.package_rules import settle  # which asks here what Python a pinned image has
 
-    framework = asked.wants.framework
-    brings = build.cuda_from or (framework.cuda_from if framework else "wheels")
+    system = from_system(asked, build)
     floor = max((found for found in (build.glibc, settle(asked, build).glibc) if found is not None), default=None)
     flavours = SLIM
-    if build.cuda is not None and brings == "system":
+    if system:
         flavours = LIBRARIES
     elif build.cuda is not None and forward:
         flavours = COMPAT
     for base in _shelf(asked.matrix, flavours, asked.request.platform).get(python, ()):
         if asked.image_system is not None and base.row.os != asked.image_system.id:
+            continue
+        if system and not serves(asked, build, base.row, base.flavour):
             continue
         if _cuda_fits(base.row, build) and base.takes(floor) is not False:
             return base

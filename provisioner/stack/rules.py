@@ -20,6 +20,7 @@ from provisioner.stack.option_rules import extensions_compile
 from provisioner.stack.package_rules import packages_fit
 from provisioner.stack.packages import picks, pin_of
 from provisioner.stack.pythons import choose_python
+from provisioner.stack.system_cuda import from_system, image_has_libraries
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Range, Version
 
@@ -280,6 +281,8 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
         wanted = f"Python {asked.python}" if asked.python else "any of its Pythons"
         where = f" on {asked.image_system.name}" if asked.image_system else ""
         fact = f"the catalogue has no base image{where} for {named(build)} with {wanted} on {asked.request.platform}"
+        if from_system(asked, build):
+            fact += f": it would have to have CUDA {build.cuda}" + (f" and cuDNN {build.cudnn}" if build.cudnn else "")
         known = has_base(asked, (asked.python,) if asked.python else build.pythons)
         yield Refusal(rule="has-image", finding="no-image", fact=fact, certain=known)
         return
@@ -317,6 +320,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     assembler_fits,
     libraries_fit,
     ranges_fit,
+    image_has_libraries,
     extensions_compile,
     has_image,
 )

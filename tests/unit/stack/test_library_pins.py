@@ -97,6 +97,6 @@ def test_the_size_is_that_of_the_same_extra() -> None:
 def test_the_user_can_say_the_extra_or_the_tag() -> None:
     request = Request(packages=("tensorflow[and-cuda]==2.17.0",), gpus=("NVIDIA A100-SXM4-80GB",), driver="535.183.01")
     assert resolve(request, MATRIX).variant == "and-cuda"
-    system = replace(request, packages=("tensorflow==2.17.0",), variant="cu123")
+    system = replace(request, packages=("tensorflow==2.15.1",), variant="cu122")
     stack = resolve(system, MATRIX)
-    assert (stack.variant, stack.image.flavour) == ("cu123", "cudnn-runtime")
+    assert (stack.variant, stack.image.flavour) == ("cu122", "cudnn-runtime")
