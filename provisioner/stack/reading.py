@@ -11,6 +11,7 @@ from provisioner.stack.asked import Asked, Machine, Target, is_capability, modul
 from provisioner.stack.catalogue import find_image
 from provisioner.stack.gpus import Capability
 from provisioner.stack.lock import Refusal
+from provisioner.stack.upstream import REFRESHABLE
 from provisioner.stack.wants import Wants, wants_of
 
 if TYPE_CHECKING:
@@ -205,6 +206,8 @@ def _no_release(wants: Wants, known: Sequence[Release], matrix: Matrix) -> Refus
     below = [bound for sign, bound in bounds if sign in {"==", "<=", "<", "~="} and bound <= oldest]
     if above:
         fact = f"{text}: the data of {matrix.collected} end with {name} {newest}; a newer release may exist"
+        if name in REFRESHABLE:
+            fact += f". Get newer data with: provisioner matrix refresh {name} --write"
         return Refusal(rule="release-known", finding="release-newer-than-data", fact=fact, certain=False)
     if below:
         fact = f"{text}: the data of {matrix.collected} begin with {name} {oldest}; what came before is not in them"
