@@ -209,7 +209,8 @@ def _resolve(line: _Line) -> _Done:
         remedies = tuple(f"works: {remedy.text}" for remedy in decision.remedies[:3])
         return _Done(status="failed", says=says + remedies, exit={"conflict": 4, "unknown": 8}.get(decision.verdict, 4))
     stack = decision.stack
-    line.findings += (found for facts in line.facts.values() for found in differences(stack, facts))
+    drivers = {served.driver for share in decision.shares for served in share.members}
+    line.findings += (found for facts in line.facts.values() for found in differences(stack, facts, drivers))
     built = f"{stack.framework} {stack.version} {stack.variant}"
     return _Done(says=(f"{built}, Python {stack.python}, {stack.image.reference}, {stack.compatibility}",))
 
