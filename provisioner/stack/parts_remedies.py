@@ -13,7 +13,7 @@ from provisioner.stack.catalogue import nearest_images
 from provisioner.stack.changes import apply_changes, known_others
 from provisioner.stack.image_remedies import newer_images, older_images
 from provisioner.stack.packages import picks
-from provisioner.stack.resolve import decide
+from provisioner.stack.resolve import proved
 from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace
 from provisioner.versions import Version
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _TRIES = 40  # proposals of one kind; more than there are branches
 _EACH = 2  # remedies of one kind
 _NAMES = 8  # GPU names
+_FEW = 4  # capabilities that are tried
 
 
 def remedies_for_parts(asked: Asked, refusals: Sequence[Refusal]) -> Iterator[Remedy]:
@@ -51,8 +52,8 @@ def _proved(asked: Asked, refusals: Sequence[Refusal], table: Iterable[Row]) -> 
             continue
         shown = 0
         for changes, text in itertools.islice(propose(asked), _TRIES):
-            decision = decide(apply_changes(asked.request, changes), asked.matrix, remedies=False)
-            if decision.verdict == "ok":
+            decision = proved(apply_changes(asked.request, changes), asked.matrix)
+            if decision is not None:
                 yield Remedy(text=text, commands=(decision.stack.command,) if decision.stack else (), changes=changes)
                 shown += 1
             if shown == most:
@@ -153,10 +154,8 @@ def _libraries(asked: Asked) -> Iterator[Proposal]:
 
 def _apart(asked: Asked) -> Iterator[Proposal]:
     """One framework here, and the others in environments of their own."""
-    wanted = {parse_requirement(text).name for text in asked.request.packages}
-    for keeps in asked.matrix.frameworks:
-        if keeps.id not in wanted:
-            continue
+    wanted = [asked.matrix.framework(parse_requirement(text).name) for text in asked.request.packages]
+    for keeps in filter(None, wanted):
         away = {name for row in asked.matrix.frameworks if row != keeps for name in (row.id, *row.companions)}
         left = [text for text in asked.request.packages if parse_requirement(text).name not in away]
         changes = {"packages": " ".join("".join(text.split()) for text in left)}
@@ -207,8 +206,13 @@ def _other_gpus(asked: Asked) -> Iterator[Proposal]:
     if len(asked.targets) != 1 or asked.request.pool:
         return
     here = asked.targets[0].capability
-    for row in sorted(asked.matrix.capabilities, key=lambda row: row.capability):
-        if row.capability > here and row.last_cuda is None:
+    known = [pick.row for item in asked.wants.others for pick in picks(asked.matrix, item, asked.request.platform)[:1]]
+    floor = max((row.min_capability for row in known if row.min_capability is not None), default=here)
+    rows = [
+        row for row in asked.matrix.capabilities if row.capability > here and row.capability >= floor and row.last_cuda is None
+    ]
+    for row in sorted(rows, key=lambda row: row.capability)[:_FEW]:
+        if row.first_cuda is not None:
             yield {"gpus": row.capability.sm}, f"a GPU of compute capability {row.capability}, with its machine"
 
 

@@ -15,7 +15,7 @@ from provisioner.stack.changes import COMPAT, DRIVER, PACKAGES, Lever, apply_cha
 from provisioner.stack.choice import make_stack, preference
 from provisioner.stack.parts_remedies import last_resorts, remedies_for_parts
 from provisioner.stack.reading import read
-from provisioner.stack.resolve import best_build, decide, fits, judge_parts
+from provisioner.stack.resolve import best_build, fits, judge_parts, proved
 from provisioner.stack.upstream import REFRESHABLE
 from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace
@@ -116,9 +116,9 @@ def _with(asked: Asked, group: Sequence[Lever], confirmed: Confirm) -> Iterator[
             changes |= lever.settled(asked.request, stack)
         if "release" in names and "build" not in names and build.tag != "cpu" and not build.default:
             changes["variant"] = build.tag
-        proved = _prove(asked, changes, confirmed)
-        if proved is not None:
-            yield Remedy(text=_text(asked, proved, names), commands=(proved.command,), changes=changes)
+        holds = _prove(asked, changes, confirmed)
+        if holds is not None:
+            yield Remedy(text=_text(asked, holds, names), commands=(holds.command,), changes=changes)
 
 
 def _builds(asked: Asked, freed: Asked, names: Sequence[str], confirmed: Confirm) -> Iterator[Variant]:
@@ -154,7 +154,8 @@ def _by_distance(asked: Asked, freed: Asked) -> list[Release]:
 
 
 def _prove(asked: Asked, changes: dict[str, str], confirmed: Confirm) -> Stack | None:
-    return decide(apply_changes(asked.request, changes), asked.matrix, confirmed=confirmed, remedies=False).stack
+    decision = proved(apply_changes(asked.request, changes), asked.matrix, confirmed=confirmed)
+    return decision.stack if decision is not None else None
 
 
 def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:

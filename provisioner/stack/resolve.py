@@ -88,6 +88,22 @@ def decide_together(request: Request, matrix: Matrix, *, confirmed: Confirm | No
     return _refused(asked, refusals_of(asked, parts, denied), remedies=remedies, denied=denied)
 
 
+def proved(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None) -> Decision | None:
+    """The decision for a request that holds, None for one that does not, without the work of saying why."""
+    if request.pool:
+        decision = decide(request, matrix, confirmed=confirmed, remedies=False)
+        return decision if decision.verdict == "ok" else None
+    asked = read(request, matrix)
+    if asked.problems:
+        return None
+    parts = judge_parts(asked)
+    if asked.wants.framework is None:
+        decision = _parts_only(asked, parts, remedies=False)
+        return decision if decision.verdict == "ok" else None
+    build = None if parts.refusals else best_build(asked, confirmed=confirmed)
+    return None if build is None else kept(asked, build, parts)
+
+
 def _noting(denied: list[Variant], confirmed: Confirm | None) -> Confirm | None:
     """`confirmed`, with the builds that an index does not have noted in `denied`."""
     if confirmed is None:
