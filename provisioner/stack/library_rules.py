@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.packages import bounds_of, by_name, pin_of
+from provisioner.versions import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from provisioner.stack.asked import Asked, Target
     from provisioner.stack.rows import Library, PackageRow, Release, Variant
     from provisioner.stack.wants import Requirement
-    from provisioner.versions import Version
 
 RULE = "libraries-fit"
 #: The distribution whose second major changed its binary interface; `numpy2` of a release says whether it was built for it.
@@ -95,6 +95,9 @@ def numpy_fits(asked: Asked, build: Variant) -> Iterator[Judgement]:
     if release.numpy2 is not False:
         yield from _within(asked, release, item)
         return
+    bounds = bounds_of(release.numpy or "")
+    if item is None and bounds is not None and Version(str(_SECOND)) not in bounds:
+        return  # its own metadata keep it there
     if item is None:
         fact = f"{build.framework} {build.version} was built for the ABI of NumPy 1: {NUMPY} must stay below {_SECOND}"
         yield Note(rule="numpy-fits", finding="numpy-stays-at-1", fact=fact)

@@ -33,6 +33,7 @@ class Settled:
     pythons: tuple[str, ...] | None = None  # None: no package narrows them
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[Note, ...] = ()
+    overridden: tuple[Refusal, ...] = ()  # of these releases, by --allow
 
     @property
     def glibc(self) -> Version | None:
@@ -87,9 +88,12 @@ def _settle(asked: Asked, build: Variant | None) -> Settled:
     if chosen is None:
         return Settled(refusals=tuple(_no_set(asked, open_picks, pythons)), notes=tuple(notes))
     left = pythons
+    overridden: list[Refusal] = []
     for pick in chosen:
         left = pythons_for(pick.row, left) if left is not None else None
-    return Settled(picks=chosen, pythons=left, notes=tuple(notes))
+        needs = (*_own(asked, pick), *(beside(asked, build, pick) if build else in_image(asked, pick)))
+        overridden += [refusal for refusal in needs if isinstance(refusal, Refusal)]
+    return Settled(picks=chosen, pythons=left, notes=tuple(notes), overridden=tuple(overridden))
 
 
 def _known(asked: Asked, item: Requirement, able: Sequence[Pick], misses: Iterable[tuple[Pick, list[Refusal]]]) -> list[Pick]:
@@ -224,6 +228,7 @@ def packages_alone(asked: Asked) -> Iterator[Judgement]:
 
 def _said(asked: Asked, found: Settled) -> Iterator[Judgement]:
     yield from found.refusals
+    yield from found.overridden
     yield from found.notes
     for pick in found.picks:
         whose = "fits the build, the GPUs and the driver" if pick.listed else pick.row.note

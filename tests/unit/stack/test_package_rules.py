@@ -248,3 +248,11 @@ def test_two_frameworks_are_unknown_and_each_is_offered_alone() -> None:
     decision = ask("frame==2.0.0", "other", matrix=matrix)
     assert (decision.verdict, decision.refusals[0].finding) == ("unknown", "two-frameworks")
     assert [remedy.changes for remedy in decision.remedies[:2]] == [{"packages": "frame==2.0.0"}, {"packages": "other"}]
+
+
+def test_a_refusal_can_be_overridden_and_is_said() -> None:
+    decision = ask("frame", "newest==2.0", gpu="alpha a7", allow=("package-min-arch",))
+    assert decision.stack is not None
+    assert decision.stack.allowed == ("package-min-arch",)
+    assert "newest==2.0" in decision.stack.packages
+    assert "nothing-to-allow" not in [note.finding for note in decision.notes]
