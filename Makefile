@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check fix bench gpu-test lock clean
+.PHONY: help up test check fix bench docs cases gpu-test lock clean
 
 help: ## show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -31,6 +31,12 @@ fix: $(VENV)/.project ## let ruff repair what it can
 
 bench: $(VENV)/.project ## whole-process times against hpccm
 	$(BIN)/python -m benchmarks $(ARGS)
+
+cases: $(VENV)/.project ## answer the cases from public reports, with a score for each kind
+	$(BIN)/python -m tests.cases
+
+docs: $(VENV)/.project ## write docs/compatibility.md from the matrix
+	$(BIN)/python -m tools.build_docs
 
 gpu-test: ## the checks on a machine that has a GPU, with the Python that is there
 	@test -n "$(PYTHON)" || { echo "make: no python3 >= 3.11 on PATH; name one: make gpu-test PYTHON=/path/to/python3" >&2; exit 2; }

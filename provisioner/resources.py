@@ -18,6 +18,11 @@ def data_root() -> Path:
     return wheel if (wheel / "compat_matrix.yaml").is_file() else package.parent
 
 
+def in_checkout() -> bool:
+    """Whether the tool runs from a checkout of its source, where the shipped files can be changed."""
+    return data_root() == Path(__file__).resolve().parent.parent
+
+
 def resource(*parts: str) -> Path:
     """The path of one shipped file or folder, such as `resource("templates", "docker")`."""
     return data_root().joinpath(*parts)
@@ -32,6 +37,11 @@ def _xdg(variable: str, fallback: str) -> Path:
 def cache_folder() -> Path:
     """The user's cache folder (`$XDG_CACHE_HOME/provisioner`); nothing in it is needed."""
     return _xdg("XDG_CACHE_HOME", ".cache")
+
+
+def data_folder() -> Path:
+    """The user's data folder (`$XDG_DATA_HOME/provisioner`): rows that `matrix refresh --write` added to the shipped ones."""
+    return _xdg("XDG_DATA_HOME", ".local/share")
 
 
 def state_folder() -> Path:

@@ -2,8 +2,9 @@
 
     python -m tools.build_matrix --facts FOLDER [--to compat_matrix.yaml]
 
-FOLDER holds architectures, gpus, drivers, cuda, images, pytorch and sizes .yaml; what this project collected by itself stands in
-tools/facts. Every row keeps the ids of its sources; the catalogue is merged from the files.
+FOLDER holds architectures, gpus, drivers, cuda, cudnn, components, images, pytorch, tensorflow, jax, companions and sizes .yaml;
+what this project collected by itself stands in tools/facts. Every row keeps the ids of its sources; the catalogue is merged from
+the files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from provisioner.stack.matrix_text import format_matrix
 from provisioner.stack.rows import MatrixFile, Source
-from tools.matrix import hardware, places, pytorch
+from tools.matrix import hardware, jax, libraries, packages, places, pytorch, tensorflow
 from tools.matrix.facts import Facts
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def build(folder: Path) -> MatrixFile:
     """The whole matrix from the facts in `folder`."""
     facts = Facts(folder)
-    builds = pytorch.variants(facts)
+    torch = pytorch.variants(facts)
     meta = facts["sizes"]["meta"]
     parts: dict[str, Any] = {
         "architectures": hardware.architectures(facts),
@@ -35,13 +36,17 @@ def build(folder: Path) -> MatrixFile:
         "cuda": hardware.cuda(facts),
         "cuda_releases": hardware.cuda_releases(facts),
         "forward_compat": hardware.forward_compat(facts),
-        "indexes": pytorch.indexes(facts, builds),
-        "frameworks": pytorch.frameworks(facts),
-        "releases": pytorch.releases(facts),
-        "variants": builds,
+        "indexes": pytorch.indexes(facts, torch),
+        "frameworks": (*pytorch.frameworks(facts), tensorflow.framework(facts), jax.framework(facts)),
+        "releases": (*pytorch.releases(facts), *tensorflow.releases(facts), *jax.releases(facts)),
+        "variants": (*torch, *tensorflow.variants(facts), *jax.variants(facts)),
         "images": places.images(facts),
         "systems": places.systems(facts),
         "closures": places.closures(facts),
+        "packages": tuple(packages.packages(facts)),
+        "recipes": packages.recipes(facts),
+        "libraries": tuple(libraries.libraries(facts)),
+        "containers": tuple(libraries.containers(facts)),
     }
     measured = Source(id="sizes", document=f"First-hand: {' '.join(meta['method'].split())}", retrieved=str(meta["collected"]))
     return MatrixFile(

@@ -30,4 +30,4 @@ def command(asked: Asked, common: Common) -> int:
     decision = decide(gathered, matrix, offline=asked.offline)
     if not gathered.unseen:
         decision = replace(decision, candidates=explain(gathered.request, matrix))
-    return console.emit(explain_answer(decision), explain_text(decision), as_json=common.json)
+    return console.emit(explain_answer(decision, gathered.hosts), explain_text(decision), as_json=common.json)

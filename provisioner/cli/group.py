@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 
 import click
 
@@ -20,6 +21,7 @@ VERBS = (
     "plan",
     "export",
     "mirror",
+    "import",
     "matrix",
     "report",
     "up",
@@ -35,7 +37,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in VERBS:
             return None
-        verb: click.Command = importlib.import_module(f"provisioner.cli.{cmd_name}").command
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        verb: click.Command = importlib.import_module(f"provisioner.cli.{module}").command
         return verb
 
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 @click.command("lock")
 @options.request
 @click.option("--hashes", is_flag=True, help="Pin the whole dependency set with hashes (asks the package index).")
+@click.option("--member", metavar="NAME", help="Of a pool that needs several stacks: lock the one of this member.")
 @click.option("-o", "--output", type=options.FILE, default=Path("stack.lock.yaml"), show_default=True, metavar="FILE")
 @options.common
-def command(asked: Asked, hashes: bool, output: Path, common: Common) -> int:  # noqa: FBT001 - click passes flags by name
+def command(asked: Asked, hashes: bool, member: str | None, output: Path, common: Common) -> int:  # noqa: FBT001 - click's flag
     """Write the resolved stack to stack.lock.yaml: portable, no address, no secret, no timestamp."""
     from provisioner.errors import UsageError
     from provisioner.flows.answers import decide, decision_answer, decision_text
-    from provisioner.flows.files import lock_of, not_pinned
+    from provisioner.flows.files import for_member, lock_of, not_pinned
     from provisioner.flows.inputs import gather, matrix_with
     from provisioner.flows.output import write_file
     from provisioner.report.answer import Answer
@@ -36,8 +37,8 @@ def command(asked: Asked, hashes: bool, output: Path, common: Common) -> int:  #
     gathered = gather(asked, matrix)
     for sentence in gathered.said:
         console.err(sentence)
-    decision = decide(gathered, matrix, offline=asked.offline)
-    answer = decision_answer(decision)
+    decision = for_member(decide(gathered, matrix, offline=asked.offline), member)
+    answer = decision_answer(decision, gathered.hosts)
     if decision.stack is None:
         return console.emit(answer, decision_text(decision), as_json=common.json)
     lock = lock_of(decision, gathered, matrix, hashes=hashes, tell=console.err if console.progress() else None)

@@ -9,6 +9,8 @@ import click
 from provisioner.cli import console, options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from provisioner.cli.options import Common
 
 
@@ -65,13 +67,41 @@ def _text(entry: object) -> str:
 
 
 @command.command("check")
+@click.option("--online", is_flag=True, help="Ask the package index too whether it serves the default builds.")
+@click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: mirrors and proxies.")
 @options.common
-def check(common: Common) -> int:
+def check(*, online: bool, site: Path | None, common: Common) -> int:
     """Check the invariants across all rows, with the rows of --matrix on top."""
     from provisioner.flows.inputs import matrix_with
     from provisioner.flows.rows import checked
     from provisioner.report.text import findings
 
-    answer = checked(matrix_with(common.matrix))
+    matrix = matrix_with(common.matrix)
+    answer = checked(matrix)
+    if online:
+        from provisioner.flows.refresh import with_online
+
+        answer = with_online(answer, matrix, site)
     rows = ", ".join(f"{count} {section}" for section, count in answer.fields["rows"].items())
     return console.emit(answer, findings(answer.findings) or f"ok: {rows}\n", as_json=common.json)
+
+
+@command.command("refresh")
+@click.argument("framework")
+@click.option("--again", type=click.IntRange(0, 100), default=0, metavar="N", help="Read the N newest known releases too.")
+@click.option("--write", is_flag=True, help="Keep the rows: in a checkout in the matrix, else in the user's data folder.")
+@click.option("--accept", is_flag=True, help="Accept floors and ceilings that move.")
+@click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: mirrors and proxies.")
+@options.common
+def refresh(*, framework: str, again: int, write: bool, accept: bool, site: Path | None, common: Common) -> int:
+    """Read new releases from the package index, a few files inside each wheel, and show what differs from the matrix."""
+    import datetime as dt
+
+    from provisioner.flows.refresh import Wish
+    from provisioner.flows.refresh import refresh as read
+    from provisioner.report.refresh import refresh_text
+
+    tell = console.err if console.progress() else (lambda _: None)
+    wish = Wish(framework=framework, again=again, write=write, accept=accept, site=site, matrix=common.matrix)
+    answer = read(wish, dt.datetime.now(dt.UTC).date().isoformat(), tell)
+    return console.emit(answer, refresh_text(answer), as_json=common.json)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to", "folder", type=options.FILE, required=True, metavar="DIR", help="The folder to write; made when it is not there."
 )
-@click.option("--only", metavar="NAME,…", help="Some outputs: dockerfile, sbatch, host-setup.")
+@click.option("--only", metavar="NAME,…", help="Some outputs: dockerfile, sbatch, host-setup, uv.")
 @click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: mirrors, proxies, CA, Slurm.")
 @options.common
 def command(lock: Path, folder: Path, only: str | None, site: Path | None, common: Common) -> int:

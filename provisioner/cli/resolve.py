@@ -35,4 +35,4 @@ def command(asked: Asked, common: Common) -> int:
     for sentence in gathered.said:
         console.err(sentence)
     decision = decide(gathered, matrix, offline=asked.offline)
-    return console.emit(decision_answer(decision), decision_text(decision), as_json=common.json)
+    return console.emit(decision_answer(decision, gathered.hosts), decision_text(decision), as_json=common.json)

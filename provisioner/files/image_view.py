@@ -43,6 +43,9 @@ def catalogue(lock: Lock, matrix: Matrix) -> Catalogue:
             f"the lock is for {lock.stack.framework}, which this matrix does not know",
             hint="use the provisioner that made the lock, or one that is newer",
         )
+    build = matrix.row("variants", f"{lock.stack.framework} {lock.stack.version} {lock.stack.variant} {lock.stack.platform}")
+    if build is not None and build.cuda_from is not None:
+        framework = replace(framework, cuda_from=build.cuda_from)
     return Catalogue(
         framework=framework,
         system=matrix.system(lock.stack.image.os),

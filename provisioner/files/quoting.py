@@ -138,6 +138,11 @@ def pin(entry: Pin) -> Quoted:
     return Quoted(" \\\n    ".join((place, *(f"--hash={token(text)}" for text in entry.hashes))))
 
 
+def toml(entry: object) -> Quoted:
+    """A basic string of TOML; its escapes are those of JSON."""
+    return Quoted(json.dumps(clean(str(entry), "a TOML file"), ensure_ascii=False))
+
+
 def _checked(form: re.Pattern[str], text: str, what: str) -> str:
     if not form.fullmatch(text):
         raise ProvisionerError(f"{text[:80]!r} is not {what}", hint="correct it in the request or the site file it comes from")
@@ -154,6 +159,7 @@ FILTERS: Mapping[str, Callable[..., Quoted]] = {
     "sbatch": sbatch,
     "sh": sh,
     "token": token,
+    "toml": toml,
 }
 
 

@@ -17,6 +17,7 @@ from provisioner.files.job_view import job_view
 from provisioner.files.packages import requirements_view
 from provisioner.files.quoting import FILTERS, refuse_unquoted
 from provisioner.files.tree import Tree, TreeFile, script
+from provisioner.files.uv_view import uv_view
 from provisioner.files.validation import check_lock
 from provisioner.resources import resource
 from provisioner.stack.lock import lock_hash, lock_text
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from provisioner.files.site import Site
     from provisioner.stack.lock import Lock
 
-#: What `--only` may name.
-OUTPUTS = ("dockerfile", "sbatch", "host-setup")
+#: What is rendered where nothing is chosen, and what `--only` may name: a block for a project that exists is asked for.
+DEFAULT_OUTPUTS = ("dockerfile", "sbatch", "host-setup")
+OUTPUTS = (*DEFAULT_OUTPUTS, "uv")
 LOCK_FILE = "stack.lock.yaml"
 
 
@@ -48,7 +50,7 @@ def render(
     UsageError for an unknown output; LockError when the lock would make a wrong file; ProvisionerError when no honest file can be
     made (an image without the right Python).
     """
-    wanted = set(OUTPUTS if only is None else only)
+    wanted = set(DEFAULT_OUTPUTS if only is None else only)
     unknown = sorted(wanted - set(OUTPUTS))
     if unknown:
         raise UsageError(f"there is no output {', '.join(unknown)}", hint=f"outputs are {', '.join(OUTPUTS)}")
@@ -65,6 +67,9 @@ def render(
             files |= _requirements(lock, sha256) | _smoke_files(lock, rows)
     if "host-setup" in wanted and host_script is not None:
         files["host-setup.sh"] = script(host_script)
+    if "uv" in wanted:
+        name = "uv/pyproject.uv.toml"
+        files["pyproject.uv.toml"] = TreeFile(text=_fill(name, uv_view(lock, site, rows, _header(lock, name, sha256))))
     return Tree(files=files)
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from provisioner.report import text
 from provisioner.report.answer import Answer
 from provisioner.report.stack import stack_json
+from provisioner.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from provisioner.files.site import Site
     from provisioner.findings import Finding
@@ -35,7 +36,17 @@ def decide(gathered: Gathered, matrix: Matrix, *, offline: bool = False) -> Deci
 
     if gathered.unseen:
         return _open_question(gathered.unseen)
-    return decide_request(gathered.request, matrix, confirmed=None if offline else _confirmer(gathered, matrix))
+    from provisioner.flows.images import look_into
+
+    request, rows, said = look_into(gathered.request, matrix)
+    decision = decide_request(request, rows, confirmed=None if offline else _confirmer(gathered, matrix))
+    return replace(decision, notes=(_looked(said), *decision.notes)) if said else decision
+
+
+def _looked(said: str) -> Note:
+    from provisioner.stack.answer import Note
+
+    return Note(rule="image-known", finding="image-looked-into", fact=said)
 
 
 def _open_question(why: str) -> Decision:
@@ -92,20 +103,25 @@ def index_addresses(matrix: Matrix) -> Mapping[str, str | None]:
     return {row.id: row.url for row in matrix.indexes}
 
 
-def decision_answer(decision: Decision) -> Answer:
-    """The decision as an answer: `stack`, `stacks`, refusals and notes as findings."""
+def decision_answer(decision: Decision, hosts: Sequence[str] = ()) -> Answer:
+    """The decision as an answer: `stack`, `stacks`, `alternatives`, refusals and notes as findings.
+
+    `hosts` are those whose facts made a request without a pool; the hosts of a pool stand in its decision.
+    """
+    from provisioner.report.pool import alternatives_json, shares_json
+
     found = decision.stack
-    stacks = [{"stack": stack_json(found), "gpus": list(found.gpus), "hosts": []}] if found else []
-    return Answer(
-        verdict=decision.verdict,
-        findings=decision_findings(decision),
-        fields={"stacks": stacks, "stack": stack_json(found) if found else None},
-    )
+    stacks = shares_json(decision.shares)
+    if not stacks and found is not None:
+        stacks = [{"stack": stack_json(found), "gpus": list(found.gpus), "hosts": list(hosts), "members": []}]
+    fields: dict[str, Any] = {"stacks": stacks, "stack": stack_json(found) if found else None}
+    fields["alternatives"] = alternatives_json(decision.alternatives)
+    return Answer(verdict=decision.verdict, findings=decision_findings(decision), fields=fields)
 
 
-def explain_answer(decision: Decision) -> Answer:
+def explain_answer(decision: Decision, hosts: Sequence[str] = ()) -> Answer:
     """As `decision_answer`, with every candidate and each rule that refused it."""
-    answer = decision_answer(decision)
+    answer = decision_answer(decision, hosts)
     listed = [_candidate_json(candidate) for candidate in decision.candidates]
     return Answer(verdict=answer.verdict, findings=answer.findings, fields={**answer.fields, "candidates": listed})
 
@@ -119,7 +135,6 @@ def _finding(entry: Refusal | Note) -> Finding:
     """A refusal has the severity of its row; a note neither refuses nor passes, and is information whatever its row says."""
     from provisioner.knowledge.registry import finding
     from provisioner.stack.answer import Note
-    from provisioner.values import replace
 
     remedies = () if isinstance(entry, Note) else entry.remedies
     made = finding(entry.finding, entry.fact, because=entry.because, remedies=remedies, rule=entry.rule)
@@ -136,7 +151,11 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
 
 def decision_text(decision: Decision) -> str:
     """The decision for a terminal."""
-    notes = "".join(f"note: {note.fact}\n" for note in decision.notes)
+    notes = "".join(f"note: {note.fact}\n" for note in decision.notes if note.finding != "pool-alternative")
+    if decision.shares:
+        from provisioner.report.pool import pool
+
+        return notes + pool(decision.shares, decision.alternatives)
     if decision.verdict != "ok":
         asked_nothing = any(refusal.finding == "no-gpu-named" for refusal in decision.refusals)
         return text.refusals(decision.refusals, _OPEN if asked_nothing else _HEADLINE[decision.verdict]) + notes

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from provisioner.facts import HostFacts
     from provisioner.findings import Finding
     from provisioner.stack.lock import Stack
 
 
-def differences(stack: Stack, facts: HostFacts) -> Iterator[Finding]:
-    """What a host says that does not agree with the stack's GPUs and driver; a fact that was not seen is said."""
+def differences(stack: Stack, facts: HostFacts, drivers: Collection[str] = ()) -> Iterator[Finding]:
+    """What a host says that does not agree with the stack's GPUs and driver; a fact that was not seen is said.
+
+    `drivers` are those of a pool's members, where a host may have any of them; empty: the stack's own.
+    """
     from provisioner.knowledge.registry import finding
     from provisioner.stack.gpus import Capability
 
@@ -35,6 +38,7 @@ def differences(stack: Stack, facts: HostFacts) -> Iterator[Finding]:
     if not facts.gpus.found:
         yield finding("host-differs-from-request", f"{facts.host} shows no GPU, the request is for {', '.join(stack.gpus)}")
     driver = facts.driver.or_none()
-    if driver and stack.driver not in {"any", "upgrade"} and not driver.version.startswith(stack.driver):
-        message = f"{facts.host} has driver {driver.version}, the request is for {stack.driver}"
+    asked_drivers = sorted(drivers) or [stack.driver]
+    if driver and not any(one in {"any", "upgrade"} or driver.version.startswith(one) for one in asked_drivers):
+        message = f"{facts.host} has driver {driver.version}, the request is for {' or '.join(asked_drivers)}"
         yield finding("host-differs-from-request", message)

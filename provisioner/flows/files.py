@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
-from provisioner.errors import LockError, NoStackError, ProvisionerError
+from provisioner.errors import LockError, NoStackError, ProvisionerError, UsageError
 from provisioner.files.site import DEFAULT_INDEX
 from provisioner.flows.answers import index_addresses
 
@@ -27,8 +28,37 @@ if TYPE_CHECKING:
 CONTAINER_TOOLKIT = "container-toolkit"
 
 
+def for_member(decision: Decision, member: str | None) -> Decision:
+    """The decision for one member of a pool: its stack alone. A lock holds one stack, so UsageError where the pool has several.
+
+    Without `member` the decision stays as it is where it has one stack, or none.
+    """
+    from provisioner.values import replace
+
+    names = [served.name for share in decision.shares for served in share.members]
+    if member is not None and decision.verdict == "ok" and member not in names:
+        hint = f"its members are {', '.join(names)}" if names else "only a request with a pool has members"
+        raise UsageError(f"the request has no pool member {member!r}", hint=hint)
+    if member is None and len(decision.shares) > 1:
+        each = "; ".join(
+            f"{_named(share.stack)} for {' and '.join(served.name for served in share.members)}" for share in decision.shares
+        )
+        options = " or ".join(f"--member {shlex.quote(share.members[0].name)}" for share in decision.shares)
+        message = f"this pool needs {len(decision.shares)} stacks, and a lock holds one: {each}"
+        raise UsageError(message, hint=f"lock each into a file of its own: provisioner lock … {options}, with -o NAME.lock.yaml")
+    if member is None or not decision.shares:
+        return decision
+    share = next(share for share in decision.shares if any(served.name == member for served in share.members))
+    return replace(decision, stack=share.stack, shares=(share,), alternatives=())
+
+
+def _named(stack: Stack) -> str:
+    return f"{stack.framework} {stack.version} {stack.variant}"
+
+
 def stack_of(decision: Decision) -> Stack:
-    """The stack that was decided; NoStackError where there is none."""
+    """The stack that was decided; NoStackError where there is none, UsageError where a pool has several."""
+    decision = for_member(decision, None)
     if decision.stack is not None:
         return decision.stack
     if decision.verdict == "ok":

@@ -10,6 +10,9 @@ from provisioner.errors import RequestError, UsageError
 from provisioner.values import replace, value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provisioner.facts import HostFacts
     from provisioner.files.site import Site
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.request import Request
@@ -42,6 +45,7 @@ class Gathered:
     request: Request
     named_site: Site | None = None  # None: no site file was named, and the user has none
     said: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # whose facts the request was made of
     unseen: str | None = None  # why the question cannot be answered: nothing was named and this machine cannot say
 
     @property
@@ -53,17 +57,26 @@ class Gathered:
 
 
 def matrix_with(overlay_file: Path | None) -> Matrix:
-    """The shipped matrix, with the rows of an overlay on top."""
+    """The shipped matrix, with the rows that `matrix refresh` wrote for this user, and those of an overlay on top."""
     from provisioner.stack.compiled import shipped_matrix
 
     matrix = shipped_matrix()
-    if overlay_file is None:
-        return matrix
-    from provisioner.decode import read_text
-    from provisioner.errors import MatrixError
-    from provisioner.stack.matrix import overlay
+    own = own_rows()
+    for path in filter(None, (own if own.is_file() else None, overlay_file)):
+        from provisioner.decode import read_text
+        from provisioner.errors import MatrixError
+        from provisioner.stack.matrix import overlay
 
-    return overlay(matrix, read_text(overlay_file, MatrixError), str(overlay_file))
+        # rows that were refreshed before the tool was updated do not undo what came with the update
+        matrix = overlay(matrix, read_text(path, MatrixError), str(path), newer=path == own)
+    return matrix
+
+
+def own_rows() -> Path:
+    """The file of rows that `matrix refresh --write` keeps where the tool is installed."""
+    from provisioner.resources import data_folder
+
+    return data_folder() / "matrix.yaml"
 
 
 def site_of(path: Path | None) -> Site:
@@ -122,30 +135,39 @@ def gather(asked: Asked, matrix: Matrix) -> Gathered:
         texts = (entry,) if isinstance(entry, str) else entry or ()
         if any(not text.strip() for text in texts):  # a variable that is not set, and never a free choice
             raise UsageError(f"{name} is given and empty", hint="name it, or leave the option out")
+    if base.pool and asked.gpu:
+        base = replace(base, pool=())
+    elif base.pool and asked.driver:
+        base = replace(base, pool=tuple(replace(member, driver=asked.driver) for member in base.pool))
     request = replace(base, **{name: entry for name, entry in typed.items() if entry})
     site = _named_site(asked.site)
     if asked.facts is not None:
-        request, said = _with_facts(request, asked, matrix)
-        return Gathered(request=request, named_site=site, said=said)
+        request, said, hosts = _with_facts(request, asked, matrix)
+        return Gathered(request=request, named_site=site, said=said, hosts=hosts)
     if not request.gpus and not request.pool:
         return _with_this_machine(request, site, matrix)
     return Gathered(request=request, named_site=site)
 
 
-def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
-    """Facts of hosts, or pasted nvidia-smi, fill the fields that are free."""
+#: A request, what is said of where it came from, and the hosts whose facts it was made of.
+_Filled = tuple["Request", tuple[str, ...], tuple[str, ...]]
+
+
+def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> _Filled:
+    """Facts of hosts, recordings of hosts, or pasted nvidia-smi, fill the fields that are free."""
     from provisioner.decode import read_text
 
     path = asked.facts
     if path is None:
-        return request, ()
+        return request, (), ()
+    if str(path).startswith("replay:"):
+        return _of_hosts(request, _replayed(Path(str(path).removeprefix("replay:"))), matrix, str(path))
     source = "standard input" if str(path) == "-" else str(path)
     text = sys.stdin.read() if str(path) == "-" else read_text(path, RequestError)
     if text.lstrip().startswith("{") or text.lstrip().startswith("format:"):
         from provisioner.facts import read_facts
-        from provisioner.stack.request import request_of_facts
 
-        return request_of_facts(read_facts(text, source), matrix, request), (f"GPUs and driver are those of {source}",)
+        return _of_hosts(request, read_facts(text, source), matrix, source)
     from provisioner.facts import gpus_from_nvidia_smi
 
     gpus, driver, _ = gpus_from_nvidia_smi(text)
@@ -160,7 +182,27 @@ def _with_facts(request: Request, asked: Asked, matrix: Matrix) -> tuple[Request
     if driver and request.driver == "any":
         changes["driver"] = driver
     told = f"{source}: {', '.join(names)}" + (f", driver {driver}" if driver else ", no driver version in it")
-    return replace(request, **changes), (told,)
+    return replace(request, **changes), (told,), ()
+
+
+def _of_hosts(request: Request, facts: Sequence[HostFacts], matrix: Matrix, source: str) -> _Filled:
+    from provisioner.stack.request import request_of_facts
+
+    filled = request_of_facts(facts, matrix, request)
+    hosts = () if request.gpus or request.pool else tuple(host.host for host in facts)
+    many = f": {len(facts)} hosts of {len(filled.pool)} kinds" if filled.pool and not request.pool else ""
+    return filled, (f"GPUs and driver are those of {source}{many}",), hosts
+
+
+def _replayed(folder: Path) -> tuple[HostFacts, ...]:
+    """The facts in a recording, or in every recording that a folder holds (as `probe --record` writes them), by their names."""
+    from provisioner.hosts.probe import probe
+    from provisioner.hosts.recording import ReplayRunner
+
+    inside = sorted(path.parent for path in folder.glob("*/recording.yaml")) if folder.is_dir() else []
+    if (folder / "recording.yaml").is_file() or not inside:
+        return (probe(ReplayRunner(folder, host=folder.name)),)
+    return tuple(probe(ReplayRunner(path, host=path.name)) for path in inside)
 
 
 def _with_this_machine(request: Request, site: Site | None, matrix: Matrix) -> Gathered:

@@ -165,9 +165,17 @@ def prove_on(
 
     launch = launch_for(lock, facts) if lock else RunOptions(gpus=gpu_access(facts))
     launch = replace(launch, user=proof.user)
-    foreign = Foreign(script=smoke_script("torch.py"), expected=expected_text(lock) if lock else "{}")
+    foreign = Foreign(script=smoke_script(_script_of(lock)), expected=expected_text(lock) if lock else "{}")
     with contextlib.closing(engine_on(runner, proof.program)) as engine:
         return smoke(image, engine, launch, lock, level=proof.level, foreign=foreign, tell=tell)
+
+
+def _script_of(lock: Lock | None) -> str:
+    """The smoke script of the lock's framework; of an image that says nothing, that of the one most are made for."""
+    from provisioner.stack.compiled import shipped_matrix
+
+    framework = shipped_matrix().framework(lock.stack.framework) if lock else None
+    return framework.smoke if framework else "torch.py"
 
 
 def checks_answer(checks: Sequence[CheckResult]) -> Answer:

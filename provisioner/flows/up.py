@@ -194,6 +194,7 @@ def _resolve(line: _Line) -> _Done:
     """The request becomes a stack; facts of the hosts fill what it leaves free."""
     from provisioner.flows.answers import decide, decision_findings
     from provisioner.flows.checks import differences
+    from provisioner.flows.files import stack_of
     from provisioner.stack.request import request_of_facts
 
     if not line.request.gpus and not line.request.pool and line.facts:
@@ -201,12 +202,15 @@ def _resolve(line: _Line) -> _Done:
     decision = decide(Gathered(request=line.request, named_site=line.site), line.matrix)
     line.decision = decision
     line.findings += decision_findings(decision)
+    if len(decision.shares) > 1:
+        stack_of(decision)  # raises, and says which stacks there are and how to lock each
     if decision.stack is None:
         says = tuple(refusal.fact for refusal in decision.refusals[:3]) or ("nothing to build: the request names no framework",)
         remedies = tuple(f"works: {remedy.text}" for remedy in decision.remedies[:3])
         return _Done(status="failed", says=says + remedies, exit={"conflict": 4, "unknown": 8}.get(decision.verdict, 4))
     stack = decision.stack
-    differs = [found for facts in line.facts.values() for found in differences(stack, facts)]
+    drivers = {served.driver for share in decision.shares for served in share.members}
+    differs = [found for facts in line.facts.values() for found in differences(stack, facts, drivers)]
     line.findings += differs
     built = f"{stack.framework} {stack.version} {stack.variant}"
     first = f"{built}, Python {stack.python}, {stack.image.reference}, {stack.compatibility}"

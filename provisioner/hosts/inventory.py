@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from provisioner.commands import Address
 from provisioner.decode import read_text
 from provisioner.errors import InventoryError, UsageError
-from provisioner.hosts.ranges import expand_range
 from provisioner.hosts.reading import Reading, pairs, scalars
+from provisioner.ranges import expand_range
 from provisioner.values import value
 
 if TYPE_CHECKING:

@@ -34,6 +34,9 @@ def stack(found: Stack) -> str:
         flavours = " or ".join(found.kernel_modules) or "any"
         last = f", branch {found.last_driver} at most (the last that drives them)" if found.last_driver else ""
         rows.append(("driver", f">= {found.min_driver}{last}, {flavours} kernel modules"))
+    if found.driver == "upgrade" and found.driver_branch:
+        flavours = " or ".join(found.kernel_modules) or "any"
+        rows.append(("install", f"driver branch {found.driver_branch} with the {flavours} kernel modules"))
     if found.published == "named":
         rows.append(("note", "a document names this build, nobody was seen using it: confirm that the index has it"))
     if found.size:
@@ -149,6 +152,11 @@ def checks(found: Sequence[CheckResult]) -> str:
         if check.evidence and check.status not in {"pass", "skip"}:
             lines += [f"        | {line}" for line in check.evidence.splitlines()]
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def wrapped(sentence: str, first: str, rest: str) -> str:
+    """A sentence folded to the width of a page, with a line feed."""
+    return "\n".join(_wrap(sentence, first, rest)) + "\n"
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:

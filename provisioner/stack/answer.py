@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from provisioner.findings import Because, Remedy
 from provisioner.stack.lock import Candidate, Refusal, Stack
+from provisioner.stack.rows import ModuleFlavour
 from provisioner.values import value
 
 
@@ -24,10 +27,46 @@ Judgement = Because | Refusal | Note
 
 
 @value
+class Served:
+    """A member of a pool beside the stack that it gets.
+
+    `driver_branch` is that of its driver, or where it may change (`upgrade`) the one to install, with the flavours of kernel
+    modules that drive its GPUs. `hosts` are written out.
+    """
+
+    name: str
+    gpus: tuple[str, ...]
+    driver: str
+    driver_branch: str | None = None
+    kernel_modules: tuple[ModuleFlavour, ...] = ()
+    hosts: tuple[str, ...] = ()
+    count: int | None = None
+
+
+@value
+class Share:
+    """One stack of a pool, and the members that get it."""
+
+    stack: Stack
+    members: tuple[Served, ...]
+
+
+@value
+class Alternative:
+    """Another answer for a pool, proved by deciding: what it is, which stacks, the changes of the request, and its price."""
+
+    what: Literal["newest-set", "newest-single-stack", "driver-change"]
+    shares: tuple[Share, ...]
+    price: str
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+
+@value
 class Decision:
     """The answer to a request.
 
-    `ok`: it holds; `stack` is None only where the request asks for no framework, and so only whether its parts fit.
+    `ok`: it holds; `stack` is None where the request asks for no framework, and so only whether its parts fit, and where a pool
+    needs several: `shares` are the stacks of a pool with its members, one or several, and `alternatives` what else it could have.
     `conflict`: it cannot hold. `unknown`: it goes beyond the data. For both `refusals` say why, the closest miss first; the
     remedies stand with the first refusal. `candidates` are filled by `explain` only.
     """
@@ -37,6 +76,8 @@ class Decision:
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[Note, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    shares: tuple[Share, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
 
 from provisioner.errors import UsageError
 from provisioner.findings import Because
@@ -97,6 +98,16 @@ class Machine:
     branches: tuple[DriverBranch, ...] = ()
 
 
+class Memo(dict[Any, Any]):
+    """What was found out about a request, once: no part of what it says, so all are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memo)
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none
+        return 0
+
+
 @value
 class Asked:
     """The request in the matrix's words.
@@ -116,6 +127,7 @@ class Asked:
     image: ImageRow | None = None  # pinned
     flavour: Flavour | None = None  # of the pinned image
     problems: tuple[Refusal, ...] = ()
+    memo: Memo = field(default_factory=Memo)
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -199,8 +211,20 @@ _SUMMARIES = {
     "systems": lambda row: f"{row.name} has {row.libc} {row.glibc or ''}".rstrip(),
     "images": lambda row: f"{row.repository} on {row.os}",
     "releases": lambda row: f"{row.framework} {row.version} of {row.date or 'an unknown day'}",
+    "packages": lambda row: f"{row.package} {row.version}" + (f" for CUDA {row.cuda_major}" if row.cuda_major else ""),
+    "libraries": lambda row: f"{row.library} from {row.first} on, for CUDA {row.cuda_major}",
+    "recipes": lambda row: f"how {', '.join(row.packages)} are compiled",
     "forward_compat": lambda row: f"cuda-compat {row.cuda} on branch {row.branch}: {row.state}",
 }
+
+
+def extras_that_choose(asked: Asked) -> frozenset[str]:
+    """The extras of the requirement on the framework that name a build of it (`name[tag]`); none where extras choose nothing."""
+    item, framework = asked.wants.asked, asked.wants.framework
+    if item is None or framework is None or not item.extras:
+        return frozenset()
+    named = frozenset(part.strip().lower() for part in item.extras.strip("[]").split(","))
+    return named & frozenset(row.tag for row in asked.matrix.variants_of(framework.id) if row.requirement is not None)
 
 
 def modules_for(targets: Iterable[Target], branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:

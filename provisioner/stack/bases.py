@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from provisioner.stack.catalogue import CUDA, PYTHON, age_of, images_of
 from provisioner.stack.lock import Image
 from provisioner.stack.rows import Flavour, ImageRow
+from provisioner.stack.system_cuda import from_system, serves
 from provisioner.values import value
 from provisioner.versions import Version
 
@@ -41,9 +42,9 @@ class Base:
         """The image as the stack carries it."""
         return Image(reference=f"{self.row.repository}:{self.row.tags[self.flavour]}", flavour=self.flavour, os=self.row.os)
 
-    def takes(self, build: Variant) -> bool | None:
-        """Whether its C library is new enough for `build`; None: one of them is not known."""
-        return None if self.glibc is None or build.glibc is None else self.glibc >= build.glibc
+    def takes(self, floor: Version | None) -> bool | None:
+        """Whether its C library is as new as `floor`; None: one of them is not known."""
+        return None if self.glibc is None or floor is None else self.glibc >= floor
 
 
 def base_of(matrix: Matrix, row: ImageRow, flavour: Flavour) -> Base:
@@ -87,16 +88,21 @@ def choose_base(asked: Asked, build: Variant, python: str, *, forward: bool) -> 
     """The best base image for `build` with Python `python`, or None. `forward`: cuda-compat must be in it."""
     if asked.image is not None and asked.flavour is not None:
         return base_of(asked.matrix, asked.image, asked.flavour)  # rules have looked at it
-    framework = asked.wants.framework
+    from provisioner.stack.package_rules import settle  # which asks here what Python a pinned image has
+
+    system = from_system(asked, build)
+    floor = max((found for found in (build.glibc, settle(asked, build).glibc) if found is not None), default=None)
     flavours = SLIM
-    if build.cuda is not None and framework is not None and framework.cuda_from == "system":
+    if system:
         flavours = LIBRARIES
     elif build.cuda is not None and forward:
         flavours = COMPAT
     for base in _shelf(asked.matrix, flavours, asked.request.platform).get(python, ()):
         if asked.image_system is not None and base.row.os != asked.image_system.id:
             continue
-        if _cuda_fits(base.row, build) and base.takes(build) is not False:
+        if system and not serves(asked, build, base.row, base.flavour):
+            continue
+        if _cuda_fits(base.row, build) and base.takes(floor) is not False:
             return base
     return None
 

@@ -12,8 +12,11 @@ from provisioner.findings import Because
 from provisioner.stack.asked import modules_for, reason
 from provisioner.stack.bases import choose_base, choose_build_base
 from provisioner.stack.command import install_command
+from provisioner.stack.library_pins import pins_beside
+from provisioner.stack.library_rules import NUMPY, numpy_text
 from provisioner.stack.lock import Image, Stack
 from provisioner.stack.meeting import MODES, floor_of, mode_of
+from provisioner.stack.package_rules import settle
 from provisioner.stack.pythons import choose_python
 from provisioner.stack.rules import index_for
 from provisioner.stack.sizes import predict_size
@@ -23,7 +26,7 @@ from provisioner.versions import Version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provisioner.stack.asked import Asked
+    from provisioner.stack.asked import Asked, Machine
     from provisioner.stack.bases import Base
     from provisioner.stack.lock import Compatibility
     from provisioner.stack.rows import Cuda, DriverBranch, ModuleFlavour, Variant
@@ -80,10 +83,13 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
     python = choose_python(asked, build) or asked.python or build.pythons[-1]  # the last: where --allow overrode the image
     base = choose_base(asked, build, python, forward=mode == "forward")
     own, others = _packages(asked, build)
-    branch, why = _branch(asked, build)
-    flavours = _modules(asked, branch) if build.cuda is not None else ()
+    branch, why = branch_of(asked, build)
+    chosen_branch = branch if lowest(asked).driver.version is None else None  # else each machine has its own
+    flavours = flavours_of(asked, chosen_branch) if build.cuda is not None else ()
     cuda = asked.matrix.cuda_minor(build.cuda) if build.cuda else None
     floor = floor_of(asked, cuda, asked.machines) if build.cuda else None
+    if floor is not None:
+        floor = max(floor, *(pick.row.min_driver or floor for pick in settle(asked, build).picks), floor)
     chosen = (*_why(asked, build, python), *because, *why)
     stack = Stack(
         framework=build.framework,
@@ -100,7 +106,7 @@ def make_stack(asked: Asked, build: Variant, because: Sequence[Because], allowed
         build_image=_build_image(asked, build, base),
         gpus=tuple(dict.fromkeys(target.name for target in asked.targets)),
         capabilities=tuple(sorted({target.capability for target in asked.targets})),
-        driver=asked.machines[0].driver.text,
+        driver=lowest(asked).driver.text,
         driver_branch=branch.branch if branch else None,
         last_driver=last_branch(asked) if build.cuda is not None else None,
         min_driver=_forward_floor(asked, floor) if mode == "forward" else floor,
@@ -126,7 +132,9 @@ def _image(asked: Asked, base: Base | None) -> Image:
 
 
 def _build_image(asked: Asked, build: Variant, base: Base | None) -> Image | None:
-    if asked.request.purpose != "build" or base is None or build.cuda is None:
+    recipes = [asked.matrix.recipe(pick.row.recipe) for pick in settle(asked, build).picks if pick.row.recipe]
+    compiled = any(recipe is not None and recipe.devel and recipe.when == "install" for recipe in recipes)
+    if (asked.request.purpose != "build" and not compiled) or base is None or build.cuda is None:
         return None
     found = choose_build_base(asked, build, base)
     return found.image() if found else None
@@ -136,7 +144,7 @@ def _packages(asked: Asked, build: Variant) -> tuple[tuple[str, ...], tuple[str,
     """The framework's build with its companions, and the packages that merely go along."""
     extras = asked.wants.asked.extras if asked.wants.asked else ""
     release = asked.matrix.row("releases", f"{build.framework} {build.version}")
-    own = [f"{build.framework}{extras}=={build.version}"]
+    own = [build.requirement or f"{build.framework}{extras}=={build.version}"]
     for item in asked.wants.companions:
         goes = release.companions.get(item.name) if release else None
         if goes is None:
@@ -146,7 +154,11 @@ def _packages(asked: Asked, build: Variant) -> tuple[tuple[str, ...], tuple[str,
         else:
             pins = item.bounds.text if item.bounds and any(sign == "==" for sign, _ in item.bounds.bounds) else goes
             own.append(f"{item.name}{item.extras}{pins if pins[0] in '=<>!~' else f'=={pins}'}")
-    return tuple(own), tuple(item.text for item in asked.wants.others)
+    chosen = {pick.item.name: pick.text for pick in settle(asked, build).picks}
+    others = [
+        numpy_text(asked, build, item) if item.name == NUMPY else chosen.get(item.name, item.text) for item in asked.wants.others
+    ]
+    return tuple(own), (*others, *pins_beside(asked, build))
 
 
 def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
@@ -168,9 +180,15 @@ def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
     return why
 
 
-def _branch(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Because, ...]]:
-    """The branch of the driver that was asked; for `upgrade` the one to install, with the reason."""
-    machine = asked.machines[0]
+def lowest(asked: Asked) -> Machine:
+    """The machine with the lowest driver: what holds for it holds for the rest. Where all may change, the first."""
+    fixed = [machine for machine in asked.machines if machine.driver.version is not None]
+    return min(fixed, key=lambda machine: machine.driver.version or Version(str(0))) if fixed else asked.machines[0]
+
+
+def branch_of(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Because, ...]]:
+    """The branch of the (lowest) driver that was asked; for `upgrade` the one to install, with the reason."""
+    machine = lowest(asked)
     if machine.driver.text != "upgrade" or build.cuda is None:
         return machine.driver.branch, ()
     fitting = suitable_branches(asked, build)
@@ -178,7 +196,7 @@ def _branch(asked: Asked, build: Variant) -> tuple[DriverBranch | None, tuple[Be
         return None, ()
     best = max(fitting, key=lambda row: (row.status == "supported", -_type(row), Version(row.branch)))
     smallest = min(fitting, key=lambda row: Version(row.branch))
-    modules = " or ".join(_modules(asked, best))
+    modules = " or ".join(flavours_of(asked, best))
     fact = (
         f"install driver branch {best.branch} ({best.type}, {best.status}) with the {modules} kernel modules: of the "
         f"branches that run CUDA {build.cuda} on these GPUs it is supported longest; the smallest that does is {smallest.branch}"
@@ -193,15 +211,16 @@ def _type(row: DriverBranch) -> int:
 def suitable_branches(asked: Asked, build: Variant) -> list[DriverBranch]:
     """The driver branches for the request's GPUs that run the build's CUDA: natively, else by minor version compatibility."""
     pinned = asked.request.kernel_modules
-    machine = asked.machines[0]
+    machines = asked.machines
     cuda = asked.matrix.cuda_minor(build.cuda) if build.cuda else None
-    floor = floor_of(asked, cuda, (machine,))
-    able = [row for row in machine.branches if pinned is None or pinned in _modules(asked, row)]
+    floor = floor_of(asked, cuda, machines)
+    shared = [row for row in machines[0].branches if all(row in machine.branches for machine in machines)]
+    able = [row for row in shared if flavours_of(asked, row) and (pinned is None or pinned in flavours_of(asked, row))]
     native = [row for row in able if build.cuda is None or row.max_cuda >= build.cuda.minor]
     return native or [row for row in able if floor is None or (row.latest or row.first or Version(row.branch)) >= floor]
 
 
-def _modules(asked: Asked, branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:
+def flavours_of(asked: Asked, branch: DriverBranch | None) -> tuple[ModuleFlavour, ...]:
     """The kernel module flavours that drive the GPUs of every machine, on `branch` where one is given, else on its own."""
     each = [modules_for(machine.targets, branch or machine.driver.branch) for machine in asked.machines]
     return tuple(flavour for flavour in each[0] if all(flavour in flavours for flavours in each))

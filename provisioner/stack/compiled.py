@@ -35,7 +35,9 @@ _REVIVE: dict[str, Callable[[Any], object]] = {
     "Capability | None": lambda text: None if text is None else _capability(text),
     "tuple[Capability, ...]": lambda texts: tuple(map(_capability, texts)),
     "tuple[Capability, ...] | None": lambda texts: None if texts is None else tuple(map(_capability, texts)),
+    "tuple[Version, ...]": lambda texts: tuple(map(_version, texts)),
     "tuple[str, ...]": tuple,
+    "tuple[str, ...] | None": lambda texts: None if texts is None else tuple(texts),
     "tuple[Platform, ...]": tuple,
 }
 

@@ -125,6 +125,12 @@ def _no_such_build(asked: Asked, builds: list[Variant]) -> Refusal:
     name = f"{builds[0].framework} {newest}" if len({build.version for build in builds}) == 1 else builds[0].framework
     fact = f"{name} has no build with {pinned} for {request.platform}"
     fact += f"; {builds[0].framework} {newest} has {', '.join(sorted(build.tag for build in there)) or 'none there'}"
+    untagged = [build for build in there if asked.wants.tag == build.tag and build.local == ""]
+    if untagged:
+        fact += (
+            f". The wheels of {named(untagged[0])} for {untagged[0].platform} have no local version, so a pin on "
+            f"+{asked.wants.tag} matches none of them: take them by their index, {untagged[0].index}"
+        )
     if elsewhere:
         fact += f"; {named(elsewhere[0])} exists for {elsewhere[0].platform}"
     because = tuple(reason(asked.matrix, "variants", build) for build in there)

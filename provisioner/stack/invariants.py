@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from provisioner.stack.matrix import Matrix
-    from provisioner.stack.rows import Variant
+    from provisioner.stack.rows import PackageRow, Variant
 
 
 @value
@@ -50,6 +51,7 @@ def check(matrix: Matrix) -> tuple[Fault, ...]:
         for row in matrix.releases
         if (row.framework, row.version) not in built_for_cpu
     ]
+    faults += _beside(matrix)
     return tuple(faults)
 
 
@@ -65,6 +67,7 @@ _REFERENCES: Mapping[str, Mapping[str, str]] = {
     "releases": {"framework": "frameworks"},
     "variants": {"framework": "frameworks", "index": "indexes", "also": "indexes", "cuda": "cuda"},
     "images": {"os": "systems"},
+    "packages": {"recipe": "recipes", "cuda": "cuda", "cuda_minors": "cuda"},
 }
 
 
@@ -101,8 +104,12 @@ def _variant(matrix: Matrix, row: Variant) -> Iterator[str]:
         yield f"{row.framework} {row.version} is not in releases"
     if not row.pythons:
         yield "names no Python"
+    if row.requirement is not None and not re.fullmatch(
+        rf"{row.framework}(\[.+\])?=={re.escape(str(row.version))}", row.requirement
+    ):
+        yield f"requirement {row.requirement} is not of {row.framework} {row.version}"
     if row.cuda is None:
-        if row.sass or row.ptx or row.cudnn or row.nccl:
+        if row.sass or row.ptx or row.cudnn or row.nccl or row.libraries or row.cuda_from:
             yield "a CPU build has no GPU code, cuDNN or NCCL"
         return
     cuda = matrix.cuda_minor(row.cuda)
@@ -111,6 +118,37 @@ def _variant(matrix: Matrix, row: Variant) -> Iterator[str]:
     for target in row.sass or ():
         if target not in cuda.sm:
             yield f"{target.sm} is no target of CUDA {cuda.version}"
+
+
+def _beside(matrix: Matrix) -> Iterator[Fault]:
+    """Packages, recipes, libraries and containers."""
+    names = {package.package for package in matrix.packages}
+    for package in matrix.packages:
+        yield from (Fault(section="packages", key=key_of("packages", package), message=text) for text in _package(package))
+    for recipe in matrix.recipes:
+        strangers = [name for name in recipe.packages if name not in names]
+        if strangers:
+            yield Fault(section="recipes", key=recipe.id, message=f"package {', '.join(strangers)} is not in packages")
+        if (recipe.arch_variable is None) != (recipe.arch_format is None):
+            yield Fault(section="recipes", key=recipe.id, message="arch_variable and arch_format go together")
+    for before, row in itertools.pairwise(matrix.libraries):
+        if (before.library, before.cuda_major) == (row.library, row.cuda_major) and (
+            before.before is None or before.before > row.first
+        ):
+            yield Fault(
+                section="libraries", key=key_of("libraries", before), message=f"reaches beyond {row.first}, where another begins"
+            )
+    for container in matrix.containers:
+        if matrix.cuda_minor(container.cuda) is None:
+            message = f"CUDA {container.cuda.minor} is not in cuda"
+            yield Fault(section="containers", key=key_of("containers", container), message=message)
+
+
+def _package(row: PackageRow) -> Iterator[str]:
+    if row.sdist_only and (row.pythons or row.glibc or row.platform):
+        yield "has no wheel, so no platform and no Pythons"
+    if row.cuda is not None and row.cuda_major != row.cuda.major:
+        yield "cuda and cuda_major disagree"
 
 
 def places_in(text: str) -> Mapping[tuple[str, str], tuple[int, int]]:

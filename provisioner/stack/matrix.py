@@ -16,6 +16,7 @@ from provisioner.stack.rows import (
     Architecture,
     Closure,
     ComputeCapability,
+    Container,
     Cuda,
     CudaRelease,
     DriverBranch,
@@ -25,10 +26,13 @@ from provisioner.stack.rows import (
     Gpu,
     ImageRow,
     Index,
+    Library,
     MatrixFile,
     ModuleFlavour,
+    PackageRow,
     Platform,
     Published,
+    Recipe,
     Release,
     Source,
     System,
@@ -50,6 +54,7 @@ __all__ = [
     "Architecture",
     "Closure",
     "ComputeCapability",
+    "Container",
     "Cuda",
     "CudaRelease",
     "DriverBranch",
@@ -59,10 +64,13 @@ __all__ = [
     "Gpu",
     "ImageRow",
     "Index",
+    "Library",
     "Matrix",
     "ModuleFlavour",
+    "PackageRow",
     "Platform",
     "Published",
+    "Recipe",
     "Release",
     "Source",
     "System",
@@ -89,6 +97,7 @@ class Matrix:
         self._sections = sections
         self._rows: dict[str, Rows] = {}
         self._indexed: dict[str, dict[str, Any]] = {}
+        self._groups: dict[str, dict[str, Rows]] = {}
 
     def rows(self, section: str) -> Rows:
         """All rows of a section by its name in the file; KeyError when there is no such section."""
@@ -104,6 +113,15 @@ class Matrix:
         if section not in self._indexed:
             self._indexed[section] = {key_of(section, row): row for row in self.rows(section)}
         return self._indexed[section].get(key)
+
+    def _grouped(self, section: str, field: str) -> dict[str, Rows]:
+        """The rows of a section by one of its fields, in their order. A section is grouped by one field only."""
+        if section not in self._groups:
+            groups: dict[str, list[Any]] = {}
+            for row in self.rows(section):
+                groups.setdefault(getattr(row, field), []).append(row)
+            self._groups[section] = {name: tuple(rows) for name, rows in groups.items()}
+        return self._groups[section]
 
     @functools.cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -180,6 +198,44 @@ class Matrix:
         """Measured sizes of requirements with all that they pull in."""
         return self.rows("closures")
 
+    @functools.cached_property
+    def packages(self) -> tuple[PackageRow, ...]:
+        """The releases of packages beside a framework, oldest first."""
+        return self.rows("packages")
+
+    @functools.cached_property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """How packages compile."""
+        return self.rows("recipes")
+
+    @functools.cached_property
+    def libraries(self) -> tuple[Library, ...]:
+        """What ranges of cuDNN and NCCL releases run on."""
+        return self.rows("libraries")
+
+    @functools.cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """The framework containers of nvcr.io."""
+        return self.rows("containers")
+
+    def package(self, name: str) -> tuple[PackageRow, ...]:
+        """The releases of one package (lower case, with dashes), oldest first; none when the data do not have it."""
+        return self._grouped("packages", "package").get(name, ())
+
+    def recipe(self, recipe: str) -> Recipe | None:
+        """The compile recipe with this id."""
+        return cast("Recipe | None", self.row("recipes", recipe))
+
+    def libraries_of(self, library: str, cuda_major: int, version: Version) -> tuple[Library, ...]:
+        """The rows that say what release `version` of a CUDA library runs on."""
+        return tuple(
+            row
+            for row in self.libraries
+            if (row.library, row.cuda_major) == (library, cuda_major)
+            and row.first <= version
+            and (row.before is None or version < row.before)
+        )
+
     def source(self, source_id: str) -> Source | None:
         """The document with this id."""
         return cast("Source | None", self.row("sources", source_id))
@@ -210,11 +266,11 @@ class Matrix:
 
     def releases_of(self, framework: str) -> tuple[Release, ...]:
         """The releases of one framework, oldest first."""
-        return tuple(row for row in self.releases if row.framework == framework)
+        return self._grouped("releases", "framework").get(framework, ())
 
     def variants_of(self, framework: str) -> tuple[Variant, ...]:
         """The build variants of one framework, oldest release first."""
-        return tuple(row for row in self.variants if row.framework == framework)
+        return self._grouped("variants", "framework").get(framework, ())
 
     def system(self, os_id: str) -> System | None:
         """The row of a system by its id (rockylinux9) or by ID and VERSION_ID of its /etc/os-release together (`rocky9.4`)."""
@@ -239,15 +295,18 @@ def load_matrix(text: str, source: str) -> Matrix:
     return matrix
 
 
-def overlay(matrix: Matrix, text: str, source: str) -> Matrix:
+def overlay(matrix: Matrix, text: str, source: str, *, newer: bool = False) -> Matrix:
     """`matrix` with the rows of the overlay `text`: a row replaces the one with its id, others are added.
 
-    MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes.
+    MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes. `newer`:
+    where the matrix is of a later day than the overlay, its own rows stay, and only others are added.
     """
     extra = _decode(text, source)
     sections: dict[str, Callable[[], Rows]] = {name: functools.partial(matrix.rows, name) for name in SECTIONS}
     for name in SECTIONS:
         added = {key_of(name, row): row for row in getattr(extra, name)}  # one id twice: the later row, as with two overlays
+        if newer and matrix.collected > extra.collected:
+            added = {key: row for key, row in added.items() if matrix.row(name, key) is None}
         if added:
             merged = {key_of(name, row): row for row in matrix.rows(name)} | added
             sections[name] = functools.partial(tuple, [merged[key] for key in sorted(merged, key=order_of)])

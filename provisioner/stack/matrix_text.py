@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from provisioner.decode import encode
 from provisioner.stack.gpus import Capability
@@ -20,10 +20,25 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+()-]*(?: [A-Za-z0-9_./+()-]+)*")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
+OVERLAY_HEAD = """\
+# Rows on top of the compatibility matrix that came with the tool: provisioner matrix refresh wrote them.
+# Every verb reads them. Remove this file to be back at the shipped rows.
+"""
+
+
+def format_overlay(file: MatrixFile) -> str:
+    """`file` as the text of an overlay: only the sections that have rows."""
+    return _format(file, OVERLAY_HEAD, [name for name in SECTIONS if getattr(file, name)])
+
+
 def format_matrix(file: MatrixFile) -> str:
     """`file` as text, its rows in order."""
-    lines = [HEAD + "schema: 1", f"collected: {_quoted(file.collected)}"]
-    for name in SECTIONS:
+    return _format(file, HEAD, SECTIONS)
+
+
+def _format(file: MatrixFile, head: str, sections: Iterable[str]) -> str:
+    lines = [head + "schema: 1", f"collected: {_quoted(file.collected)}"]
+    for name in sections:
         rows = {key_of(name, row): row for row in getattr(file, name)}
         lines.append(f"\n{name}:" if rows else f"\n{name}: []")
         lines += [f"- {_flow_row(rows[key])}" for key in sorted(rows, key=order_of)]

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import modules_for
 from provisioner.stack.bases import base_of
+from provisioner.stack.image_rules import image_runs
+from provisioner.stack.library_rules import pinned_libraries
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import DATA_CENTRE
+from provisioner.stack.option_rules import precision_there
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
@@ -122,7 +125,8 @@ def fabric_matches(asked: Asked) -> Iterator[Judgement]:
 def compiler_fits(asked: Asked) -> Iterator[Judgement]:
     """The host compiler is one that nvcc of the pinned CUDA takes."""
     name, _, number = (asked.request.compiler or "").partition("-")
-    cuda = asked.matrix.cuda_minor(asked.request.cuda) if asked.request.cuda else None
+    toolkit = asked.request.toolkit or asked.request.cuda
+    cuda = asked.matrix.cuda_minor(toolkit) if toolkit else None
     if name != "gcc" or not number or cuda is None:
         return
     if cuda.gcc_max is None:
@@ -178,6 +182,16 @@ def _image_starts(asked: Asked) -> Iterator[Judgement]:
         yield asked.refuse("image-fits", "image-requires-newer-driver", fact, [("images", row), ("drivers", branch)])
 
 
+def driver_lives(asked: Asked) -> Iterator[Judgement]:
+    """A branch that gets no more updates is said; it refuses nothing."""
+    for branch in dict.fromkeys(machine.driver.branch for machine in asked.machines):
+        if branch is not None and branch.status.startswith("eol"):
+            since = f" since {branch.eol}" if branch.eol else ""
+            fact = f"driver branch {branch.branch} gets no more updates{since}, security fixes among them: plan its successor"
+            because = (asked.because(fact, "drivers", branch),)
+            yield Note(rule="driver-lives", finding="driver-end-of-life", fact=fact, because=because)
+
+
 def host_known(asked: Asked) -> Iterator[Judgement]:
     """A host whose system is not in the data is said; only a job that runs without a container depends on it."""
     if asked.request.os is None or asked.system is not None:
@@ -196,8 +210,12 @@ PART_RULES = (
     gpu_has_driver,
     modules_exist,
     mig_exists,
+    precision_there,
     fabric_matches,
     compiler_fits,
+    pinned_libraries,
     image_fits,
+    image_runs,
+    driver_lives,
     host_known,
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.stack.bases import base_of, choose_base
 from provisioner.stack.meeting import mode_of
+from provisioner.stack.package_rules import settle
 from provisioner.versions import Version
 
 if TYPE_CHECKING:
@@ -26,13 +27,15 @@ def choose_python(asked: Asked, build: Variant) -> str | None:
     forward = mode_of(asked, build) == "forward"
     if asked.image is not None:
         pinned = asked.python or base_of(asked.matrix, asked.image, asked.flavour or "slim").python
-        return pinned or max((python for python in build.pythons if not python.endswith("t")), key=Version, default=None)
+        narrowed = settle(asked, build).pythons or build.pythons
+        return pinned or max((python for python in narrowed if not python.endswith("t")), key=Version, default=None)
     if asked.python is not None:
         return asked.python if choose_base(asked, build, asked.python, forward=forward) else None
     settled = _line_before(asked.matrix, build.framework).get(build.version.minor, frozenset(build.pythons))
     best: tuple[tuple[bool, bool, Version], str] | None = None
+    able = settle(asked, build).pythons
     for python in build.pythons:
-        if python.endswith("t"):
+        if python.endswith("t") or (able is not None and python not in able):
             continue
         base = choose_base(asked, build, python, forward=forward)
         if base is not None:

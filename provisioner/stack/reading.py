@@ -11,6 +11,7 @@ from provisioner.stack.asked import Asked, Machine, Target, is_capability, modul
 from provisioner.stack.catalogue import find_image
 from provisioner.stack.gpus import Capability
 from provisioner.stack.lock import Refusal
+from provisioner.stack.upstream import REFRESHABLE
 from provisioner.stack.wants import Wants, wants_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,14 @@ def read(request: Request, matrix: Matrix) -> Asked:
         image, flavour, problem = find_image(request.image, matrix)
         if problem is not None:
             problems.append(problem)
-        if image is not None:
+        if image is not None and image.os:
             image_system = _system(image.os, matrix, problems)
+        if image is not None and wants.framework is not None and not image.os:
+            fact = (
+                f"image {request.image} brings its own packages, and which is not in the data of {matrix.collected}: "
+                "ask without packages whether the image runs"
+            )
+            problems.append(Refusal(rule="image-known", finding="image-not-in-data", fact=fact, certain=False))
     words = {word.strip().lower() for word in request.gpus}
     there = bool(request.pool or words - {NONE}) or read_driver(request.driver, matrix)[0].version is not None
     return Asked(
@@ -62,7 +69,7 @@ def read(request: Request, matrix: Matrix) -> Asked:
 
 
 def _machines(request: Request, matrix: Matrix, problems: list[Refusal]) -> tuple[Machine, ...]:
-    groups: list[tuple[str, Sequence[str], str]] = [(member.name, (member.gpu,), member.driver) for member in request.pool]
+    groups: list[tuple[str, Sequence[str], str]] = [(member.name, member.gpus, member.driver) for member in request.pool]
     if request.gpus or not groups:
         groups.insert(0, ("", request.gpus, request.driver))
     machines: list[Machine] = []
@@ -210,6 +217,8 @@ def _no_release(wants: Wants, known: Sequence[Release], matrix: Matrix) -> Refus
     below = [bound for sign, bound in bounds if sign in {"==", "<=", "<", "~="} and bound <= oldest]
     if above:
         fact = f"{text}: the data of {matrix.collected} end with {name} {newest}; a newer release may exist"
+        if name in REFRESHABLE:
+            fact += f". Get newer data with: provisioner matrix refresh {name} --write"
         return Refusal(rule="release-known", finding="release-newer-than-data", fact=fact, certain=False)
     if below:
         fact = f"{text}: the data of {matrix.collected} begin with {name} {oldest}; what came before is not in them"

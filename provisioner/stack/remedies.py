@@ -11,11 +11,13 @@ import itertools
 from typing import TYPE_CHECKING
 
 from provisioner.findings import Remedy
-from provisioner.stack.changes import COMPAT, DRIVER, Lever, apply_changes, levers
+from provisioner.stack.changes import COMPAT, DRIVER, PACKAGES, Lever, apply_changes, known_others, levers
 from provisioner.stack.choice import make_stack, preference
-from provisioner.stack.parts_remedies import remedies_for_parts
+from provisioner.stack.parts_remedies import last_resorts, remedies_for_parts
 from provisioner.stack.reading import read
-from provisioner.stack.resolve import best_build, decide, fits, judge_parts
+from provisioner.stack.resolve import best_build, fits, judge_parts, proved
+from provisioner.stack.upstream import REFRESHABLE
+from provisioner.stack.wants import parse_requirement
 from provisioner.values import replace
 
 if TYPE_CHECKING:
@@ -44,10 +46,12 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
     """The changes that help, the cheapest first; where the request goes beyond the data, newer data do."""
     if not any(item.certain for item in refusals):
         beyond = any(refusal.finding.endswith(_BEYOND) for refusal in refusals)
-        return (*remedies_for_parts(asked, refusals), *(_newer_data(asked) if beyond else ()))
+        return (*remedies_for_parts(asked, refusals), *(_newer_data(asked, refusals) if beyond else ()))
     found: list[Remedy] = []
     for remedy in itertools.chain(
-        remedies_for_parts(asked, refusals), _from_levers(asked, lambda build: False if build in denied else None)
+        remedies_for_parts(asked, refusals),
+        _from_levers(asked, lambda build: False if build in denied else None),
+        last_resorts(asked, refusals),
     ):
         if remedy.changes not in [known.changes for known in found]:
             found.append(remedy)
@@ -56,7 +60,13 @@ def find_remedies(asked: Asked, refusals: Sequence[Refusal], denied: Sequence[Va
     return tuple(found)
 
 
-def _newer_data(asked: Asked) -> tuple[Remedy, ...]:
+def _newer_data(asked: Asked, refusals: Sequence[Refusal]) -> tuple[Remedy, ...]:
+    """Where newer data come from: an index knows releases of a framework; GPUs and drivers come with the tool."""
+    framework = asked.wants.framework
+    newer = any(item.finding == "release-newer-than-data" for item in refusals)
+    if newer and framework is not None and framework.id in REFRESHABLE:
+        command = f"provisioner matrix refresh {framework.id} --write"
+        return (Remedy(text=f"get newer data, these are of {asked.matrix.collected}: {command}", commands=(command,)),)
     text = f"get newer data, these are of {asked.matrix.collected}: update the tool, or name the missing rows with --matrix FILE"
     return (Remedy(text=text, commands=("pip install --upgrade gpu-provisioner",)),)
 
@@ -109,9 +119,9 @@ def _with(asked: Asked, group: Sequence[Lever], confirmed: Confirm) -> Iterator[
             changes |= lever.settled(asked.request, stack)
         if "release" in names and "build" not in names and build.tag != "cpu" and not build.default:
             changes["variant"] = build.tag
-        proved = _prove(asked, changes, confirmed)
-        if proved is not None:
-            yield Remedy(text=_text(asked, proved, names), commands=(proved.command,), changes=changes)
+        holds = _prove(asked, changes, confirmed)
+        if holds is not None:
+            yield Remedy(text=_text(asked, holds, names), commands=(holds.command,), changes=changes)
 
 
 def _builds(asked: Asked, freed: Asked, names: Sequence[str], confirmed: Confirm) -> Iterator[Variant]:
@@ -147,12 +157,17 @@ def _by_distance(asked: Asked, freed: Asked) -> list[Release]:
 
 
 def _prove(asked: Asked, changes: dict[str, str], confirmed: Confirm) -> Stack | None:
-    return decide(apply_changes(asked.request, changes), asked.matrix, confirmed=confirmed, remedies=False).stack
+    decision = proved(apply_changes(asked.request, changes), asked.matrix, confirmed=confirmed)
+    return decision.stack if decision is not None else None
 
 
 def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
     """What to do, in one sentence, with what the answer needs of the host."""
-    request: Request = asked.request
+    return "; ".join((*_of_packages(asked, stack, names), *_of_host(asked.request, stack, names), *_needs(stack)))
+
+
+def _of_packages(asked: Asked, stack: Stack, names: Sequence[str]) -> list[str]:
+    """The framework's build and the other packages that are changed."""
     build = f"the {stack.variant} build of {stack.framework} {stack.version}"
     parts: list[str] = []
     if "release" in names:
@@ -162,6 +177,16 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"{stack.framework}{sign}{stack.version}: {build}")
     elif "build" in names:
         parts.append(f"take {build}")
+    if PACKAGES in names:
+        beside = {item.name for item in known_others(asked)}
+        asked_for = asked.request.packages
+        parts += [text for text in stack.packages if parse_requirement(text).name in beside and text not in asked_for]
+    return parts
+
+
+def _of_host(request: Request, stack: Stack, names: Sequence[str]) -> list[str]:
+    """What else is changed: Python, image, driver, platform."""
+    parts: list[str] = []
     if "python" in names:
         parts.append(f"Python {stack.python} instead of {request.python}")
     if "image" in names:
@@ -176,7 +201,7 @@ def _text(asked: Asked, stack: Stack, names: Sequence[str]) -> str:
         parts.append(f"cuda-compat of CUDA {stack.cuda} in the image (data-centre GPUs only)")
     if "platform" in names:
         parts.append(f"platform {stack.platform} instead of {request.platform}")
-    return "; ".join((*parts, *_needs(stack)))
+    return parts
 
 
 def _needs(stack: Stack) -> list[str]:

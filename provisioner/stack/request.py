@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from provisioner.errors import HostError
+from provisioner.ranges import expand_range
 from provisioner.stack.rows import Platform
 from provisioner.values import replace, value
 from provisioner.versions import Version
@@ -72,13 +74,39 @@ class Job:
 
 @value
 class PoolMember:
-    """Machines of one kind in a mixed pool."""
+    """Machines of one kind in a mixed pool.
+
+    `beside` are further GPUs in the same machines. `hosts` are names and ranges with commas between (`gpu[01-04],login1`),
+    `count` how many there are where they are not named, `platform` theirs where it is not the request's.
+    """
 
     name: str
     gpu: str
     driver: str = "any"
     hosts: str = ""
     count: int | None = None
+    beside: tuple[str, ...] = ()
+    platform: Platform | None = None
+
+    def __post_init__(self) -> None:
+        """ValueError where `hosts` is no list of hosts, or not as many as `count` says."""
+        named = len(self.host_names)
+        if self.count is not None and (self.count < 1 or (named and named != self.count)):
+            said = f"hosts names {named}" if named else "a member has one host at least"
+            raise ValueError(f"count: {self.count}, and {said}")
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """All GPUs of one of these machines."""
+        return (self.gpu, *self.beside)
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The hosts with their ranges written out; a name with a user, a port or a folder stands as it is."""
+        found: list[str] = []
+        for text in filter(None, map(str.strip, re.split(r",(?![^\[\]]*\])", self.hosts))):
+            found += [text] if re.search(r"[@:/ ]", text) else expand_range(text)
+        return tuple(found)
 
 
 @value
@@ -126,6 +154,20 @@ class Request:
     allow: tuple[str, ...] = ()
     prefer: Literal["native"] | None = None
 
+    def __post_init__(self) -> None:
+        """ValueError where the pool does not say which machines are meant."""
+        if not self.pool:
+            return
+        if self.gpus:
+            raise ValueError("gpus and pool both name machines; keep one of them")
+        for what, names in (
+            ("member", [member.name for member in self.pool]),
+            ("host", [host for member in self.pool for host in member.host_names]),
+        ):
+            if len(set(names)) < len(names):
+                twice = next(name for at, name in enumerate(names) if name in names[:at])
+                raise ValueError(f"pool: the {what} {twice[:80]!r} stands there twice")
+
 
 #: What `uname -m` says, and the platform of its images.
 PLATFORMS: Mapping[str, Platform] = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
@@ -145,17 +187,17 @@ def request_of_facts(facts: Sequence[HostFacts], matrix: Matrix, base: Request) 
         name = systems.pop()
         row = matrix.system(name)
         found["os"] = row.id if row else name
-    machines = {PLATFORMS.get(host.machine.found) for host in facts if host.machine.known}
+    machines = {_platform(host) for host in facts if host.machine.known}
     if len(machines) == 1 and base.platform == Request().platform and (platform := machines.pop()) is not None:
         found["platform"] = platform
     return replace(base, **found)
 
 
 def _machines(facts: Sequence[HostFacts], matrix: Matrix, base: Request) -> dict[str, Any]:
-    groups: dict[tuple[tuple[str, ...], str], list[HostFacts]] = {}
+    groups: dict[tuple[tuple[str, ...], str, Platform | None], list[HostFacts]] = {}
     for host in facts:
-        groups.setdefault((_gpu_names(host, matrix), _driver(host, base)), []).append(host)
-    without = [host for (gpus, _), hosts in groups.items() if not gpus for host in hosts]
+        groups.setdefault((_gpu_names(host, matrix), _driver(host, base), _platform(host)), []).append(host)
+    without = [host for (gpus, _, _), hosts in groups.items() if not gpus for host in hosts]
     if without and len(groups) > 1:
         raise HostError(
             without[0].host, "has no GPU, and other hosts have", hint="ask for the hosts with GPUs and the rest apart"
@@ -165,14 +207,33 @@ def _machines(facts: Sequence[HostFacts], matrix: Matrix, base: Request) -> dict
     if base.kernel_modules is None and base.driver == "any" and len(flavours) == 1 and (flavour := flavours.pop()) is not None:
         found["kernel_modules"] = flavour
     if len(groups) == 1:
-        ((gpus, driver),) = groups
+        ((gpus, driver, _),) = groups
         return found | {"gpus": gpus or ("none",), "driver": driver}
-    members = [
-        PoolMember(name=gpu, gpu=gpu, driver=driver, hosts=",".join(host.host for host in hosts), count=len(hosts))
-        for (gpus, driver), hosts in groups.items()
-        for gpu in gpus
-    ]
+    mixed = len({platform for _, _, platform in groups}) > 1
+    members: list[PoolMember] = []
+    for (gpus, driver, platform), hosts in groups.items():
+        member = PoolMember(
+            name=_member_name(gpus, driver, [known.name for known in members]),
+            gpu=gpus[0],
+            beside=gpus[1:],
+            driver=driver,
+            hosts=",".join(host.host for host in hosts),
+            count=len(hosts),
+            platform=platform if mixed else None,
+        )
+        members.append(member)
     return found | {"pool": tuple(members)}
+
+
+def _member_name(gpus: Sequence[str], driver: str, taken: Sequence[str]) -> str:
+    """The GPUs of a group; with the driver, and then a number, where another group has the same ones."""
+    plain = " + ".join(gpus)
+    names = itertools.chain((plain, f"{plain}, driver {driver}"), (f"{plain} {number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def _platform(host: HostFacts) -> Platform | None:
+    return PLATFORMS.get(host.machine.found) if host.machine.known else None
 
 
 def _driver(host: HostFacts, base: Request) -> str:

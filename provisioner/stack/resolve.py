@@ -11,8 +11,11 @@ from provisioner.errors import NoStackError, UsageError
 from provisioner.findings import Because
 from provisioner.stack.answer import Decision, Judgement, Note
 from provisioner.stack.choice import make_stack, preference
+from provisioner.stack.library_rules import NUMPY
 from provisioner.stack.lock import Refusal, Stack
 from provisioner.stack.meeting import mode_of
+from provisioner.stack.package_rules import packages_alone
+from provisioner.stack.packages import by_name
 from provisioner.stack.parts import PART_RULES
 from provisioner.stack.reading import read
 from provisioner.stack.rows import Variant
@@ -40,6 +43,10 @@ def resolve(request: Request, matrix: Matrix, *, confirmed: Confirm | None = Non
             decision.refusals,
             hint=decision.remedies[0].text if decision.remedies else None,
         )
+    if decision.stack is None and decision.shares:
+        raise UsageError(
+            f"the pool needs {len(decision.shares)} stacks, and one was asked for", hint="decide gives all of them: shares"
+        )
     if decision.stack is None:
         raise UsageError(
             "the request names no framework, so there is no stack to choose",
@@ -53,7 +60,18 @@ def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None
 
     `confirmed` asks an index about a build that is only named, see `Confirm`; without it such a build is taken only where no
     build that was seen fits. `remedies`: look for changes that help, each proved by deciding again.
+
+    The members of a pool get one stack where there is one, else the smallest set of stacks that covers them.
     """
+    if request.pool:
+        from provisioner.stack.pools import decide_pool
+
+        return decide_pool(request, matrix, confirmed=confirmed, remedies=remedies)
+    return decide_together(request, matrix, confirmed=confirmed, remedies=remedies)
+
+
+def decide_together(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None, remedies: bool = True) -> Decision:
+    """As `decide`, with one stack for all machines of the request, or none."""
     asked = read(request, matrix)
     if asked.problems:
         return _refused(asked, asked.problems, remedies=remedies)
@@ -64,10 +82,26 @@ def decide(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None
     if not parts.refusals:
         build = best_build(asked, confirmed=_noting(denied, confirmed))
         if build is not None:
-            return _kept(asked, build, parts)
+            return kept(asked, build, parts)
     from provisioner.stack.explain import refusals_of
 
     return _refused(asked, refusals_of(asked, parts, denied), remedies=remedies, denied=denied)
+
+
+def proved(request: Request, matrix: Matrix, *, confirmed: Confirm | None = None) -> Decision | None:
+    """The decision for a request that holds, None for one that does not, without the work of saying why."""
+    if request.pool:
+        decision = decide(request, matrix, confirmed=confirmed, remedies=False)
+        return decision if decision.verdict == "ok" else None
+    asked = read(request, matrix)
+    if asked.problems:
+        return None
+    parts = judge_parts(asked)
+    if asked.wants.framework is None:
+        decision = _parts_only(asked, parts, remedies=False)
+        return decision if decision.verdict == "ok" else None
+    build = None if parts.refusals else best_build(asked, confirmed=confirmed)
+    return None if build is None else kept(asked, build, parts)
 
 
 def _noting(denied: list[Variant], confirmed: Confirm | None) -> Confirm | None:
@@ -120,6 +154,15 @@ def judged(asked: Asked, judgements: Iterable[Judgement]) -> Judged:
     )
 
 
+def _and(one: Judged, other: Judged) -> Judged:
+    return Judged(
+        because=(*one.because, *other.because),
+        refusals=(*one.refusals, *other.refusals),
+        notes=(*one.notes, *other.notes),
+        allowed=(*one.allowed, *other.allowed),
+    )
+
+
 def judge_parts(asked: Asked) -> Judged:
     """What the rules say about the parts of the request that no build changes."""
     return judged(asked, (item for rule in PART_RULES for item in rule(asked)))
@@ -167,7 +210,8 @@ def _first(builds: Iterator[Variant], confirmed: Confirm | None) -> Variant | No
     return named
 
 
-def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
+def kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
+    """The decision for `build`, which fits."""
     mine = judge_build(asked, build)
     stack = make_stack(asked, build, (*parts.because, *mine.because), (*parts.allowed, *mine.allowed))
     extra = tuple(
@@ -177,6 +221,7 @@ def _kept(asked: Asked, build: Variant, parts: Judged) -> Decision:
             fact=f"{item.name} is not in the data: it goes along as it is, and nothing here says whether it fits",
         )
         for item in asked.wants.others
+        if item.name not in by_name(asked.matrix) and item.name != NUMPY
     )
     notes = (*parts.notes, *mine.notes, *extra)
     stack = replace(stack, notes=tuple(dict.fromkeys(note.fact for note in notes)))
@@ -191,10 +236,11 @@ def _unused(asked: Asked, allowed: Sequence[str]) -> tuple[Note, ...]:
 
 def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
     """No framework is asked, only whether the parts fit. A CUDA is judged as a build that holds all its toolkit can target."""
-    if asked.wants.others:
-        return _refused(asked, (_no_framework(asked),), remedies=remedies)
+    strangers = [item.name for item in asked.wants.others if item.name not in by_name(asked.matrix)]
+    if strangers:
+        return _refused(asked, (_no_framework(asked, strangers),), remedies=remedies)
     cuda = asked.request.cuda
-    found = parts
+    found = _and(parts, judged(asked, packages_alone(asked)))
     if cuda is not None:
         row = asked.matrix.cuda_minor(cuda)
         if row is None:
@@ -215,18 +261,15 @@ def _parts_only(asked: Asked, parts: Judged, *, remedies: bool) -> Decision:
             verified=row.verified,
         )
         bare = judged(asked, (item for rule in BARE_RULES for item in rule(asked, build)))
-        found = Judged(
-            because=(*parts.because, *bare.because), refusals=(*parts.refusals, *bare.refusals), notes=(*parts.notes, *bare.notes)
-        )
+        found = _and(found, bare)
     if found.refusals:
         return _refused(asked, found.refusals, remedies=remedies)
     said = tuple(Note(rule="parts-fit", finding="part-fits", fact=item.fact, because=(item,)) for item in found.because)
     return Decision(verdict="ok", notes=(*found.notes, *said))
 
 
-def _no_framework(asked: Asked) -> Refusal:
-    """Packages were asked, and none of them is a framework that the matrix knows: nothing here can say what they need."""
-    names = [item.name for item in asked.wants.others]
+def _no_framework(asked: Asked, names: Sequence[str]) -> Refusal:
+    """Packages were asked that the matrix does not know, and no framework: nothing here can say what they need."""
     known = asked.matrix.frameworks
     fact = f"no framework of the data of {asked.matrix.collected} is among the packages {', '.join(names)}"
     called = [row.id for row in known if row.name.lower() in names]

@@ -11,18 +11,47 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from provisioner.stack.gpus import Capability
+from provisioner.stack.package_rows import Container, Library, PackageRow, Recipe
+from provisioner.stack.row_types import CudaFrom, Platform, Published, Verified
 from provisioner.values import value
 from provisioner.versions import Version
 
-#: How far a row is verified: read from a package index or inside a published wheel; read in the named document; computed from
-#: those; from a third party; remembered. A row of level `recall` may inform, but is never the only reason to refuse.
-Verified = Literal["metadata", "source", "derived", "secondary", "recall"]
-#: `seen` in use, `named` by a document but not seen, `no`: known not to exist.
-Published = Literal["seen", "named", "no"]
+__all__ = [
+    "SECTIONS",
+    "Architecture",
+    "Closure",
+    "ComputeCapability",
+    "Container",
+    "Cuda",
+    "CudaFrom",
+    "CudaRelease",
+    "DriverBranch",
+    "Flavour",
+    "ForwardCompat",
+    "Framework",
+    "Gpu",
+    "ImageRow",
+    "Index",
+    "Library",
+    "MatrixFile",
+    "ModuleFlavour",
+    "PackageRow",
+    "Platform",
+    "Published",
+    "Recipe",
+    "Release",
+    "Section",
+    "Source",
+    "System",
+    "Variant",
+    "Verified",
+    "key_of",
+    "order_of",
+]
+
 ModuleFlavour = Literal["open", "proprietary"]
 #: slim: python:X.Y-slim; base, runtime, devel: as nvidia/cuda tags them, with or without cuDNN.
 Flavour = Literal["slim", "base", "runtime", "devel", "cudnn-runtime", "cudnn-devel"]
-Platform = Literal["linux/amd64", "linux/arm64"]
 
 
 @value
@@ -36,10 +65,14 @@ class Source:
 
 @value
 class Architecture:
-    """A GPU generation. `open_modules`: unsupported before Turing, required from Blackwell on."""
+    """A GPU generation. `open_modules`: unsupported before Turing, required from Blackwell on.
+
+    `precisions` are the short ones that its GPUs compute in (`bf16`, `tf32`, `fp8`, `fp4`); None: not known.
+    """
 
     id: str
     name: str
+    precisions: tuple[str, ...] | None = None
     open_modules: Literal["unsupported", "supported", "required"]
     first_driver: str | None = None  # branch
     last_driver: str | None = None  # branch; None: not ended
@@ -171,7 +204,7 @@ class Framework:
 
     id: str  # the distribution's name: torch
     name: str  # as people write it: PyTorch
-    cuda_from: Literal["wheels", "system"]
+    cuda_from: CudaFrom
     companions: tuple[str, ...] = ()
     smoke: str
     under_minor_version: tuple[str, ...] = ()
@@ -191,6 +224,7 @@ class Release:
     date: str | None = None
     companions: Mapping[str, str]
     numpy2: bool | None = None
+    numpy: str | None = None  # its own bound on NumPy
     source: tuple[str, ...]
     verified: Verified
 
@@ -199,9 +233,16 @@ class Release:
 class Variant:
     """A build variant: one build of one framework release for one platform.
 
-    `tag` is the local version (`cu128`, `cpu`), `default` whether the index that pip asks by itself serves it. `index` is where a
+    `tag` is the local version (`cu128`, `cpu`) or, where a framework has none, the name of what is installed (`cuda13`,
+    `and-cuda`); `default` whether the index that pip asks by itself serves it. `index` is where a
     request finds it by default, `also` further indexes that are known to have it. `cuda` None: a CPU build. `sass` are cubin
     targets, `ptx` PTX targets. `glibc` is the floor. None: not known.
+
+    `requirement` is what pip is given when that is not distribution==version (`jax[cuda13]==0.10.2`). `cuda_from` overrides the
+    framework's. `libraries` are the bounds on cuDNN and NCCL that it comes with, as requirements, where they are ranges (an exact
+    one stands in `cudnn`, `nccl`). With CUDA from the system, `cuda` is what it was built with, `cudnn` what it was tested with.
+    `pins` must be installed beside it, for its own bounds let through a newer release that it does not run with.
+    `min_capability` is a floor that its documentation sets above that of its machine code.
     """
 
     framework: str
@@ -220,6 +261,12 @@ class Variant:
     ptx: tuple[Capability, ...] = ()
     glibc: Version | None = None
     download: int | None = None  # bytes of this wheel
+    local: str | None = None  # the local version of its wheels where that is not the tag; empty: they have none
+    requirement: str | None = None
+    cuda_from: CudaFrom | None = None
+    libraries: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    min_capability: Capability | None = None
     note: str = ""
     source: tuple[str, ...]
     verified: Verified
@@ -304,6 +351,10 @@ SECTIONS: Mapping[str, Section] = {
     "images": Section(row=ImageRow, key=("repository", "cuda", "python", "os")),
     "systems": Section(row=System, key=("id",)),
     "closures": Section(row=Closure, key=("requirement", "python", "platform")),
+    "packages": Section(row=PackageRow, key=("package", "version", "platform")),
+    "recipes": Section(row=Recipe, key=("id",)),
+    "libraries": Section(row=Library, key=("library", "cuda_major", "first")),
+    "containers": Section(row=Container, key=("family", "release")),
 }
 
 
@@ -328,6 +379,10 @@ class MatrixFile:
     images: tuple[ImageRow, ...] = ()
     systems: tuple[System, ...] = ()
     closures: tuple[Closure, ...] = ()
+    packages: tuple[PackageRow, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    containers: tuple[Container, ...] = ()
 
 
 def key_of(section: str, row: object) -> str:

@@ -9,11 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
+from provisioner.stack.asked import extras_that_choose
 from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
+from provisioner.stack.library_pins import ranges_fit
+from provisioner.stack.library_rules import assembler_fits, libraries_fit, numpy_fits
 from provisioner.stack.lock import Refusal
 from provisioner.stack.meeting import meet, mode_of
+from provisioner.stack.option_rules import extensions_compile
+from provisioner.stack.package_rules import packages_fit
+from provisioner.stack.packages import picks, pin_of
 from provisioner.stack.pythons import choose_python
+from provisioner.stack.system_cuda import from_system, image_has_libraries
+from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Range, Version
 
 if TYPE_CHECKING:
@@ -53,9 +61,13 @@ def index_for(asked: Asked, build: Variant) -> str | None:
 def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """The build is the one that the request pins: by tag, by index, by CUDA, cuDNN or NCCL."""
     request = asked.request
-    for what, tag in (("variant", request.variant), ("local version", asked.wants.tag)):
-        if tag is not None and build.tag != tag.lower():
-            yield Refusal(rule=PINS, finding="no-such-build", fact=f"{what} {tag} was asked, and this is {named(build)}")
+    if request.variant is not None and build.tag != request.variant.lower():
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"variant {request.variant} was asked, and this is {named(build)}")
+    if asked.wants.tag is not None and asked.wants.tag != (build.tag if build.local is None else build.local):
+        these = f"whose wheels have {f'the local version {build.local}' if build.local else 'no local version'}"
+        this = named(build) if build.local is None else f"{named(build)} for {build.platform}, {these}"
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"local version {asked.wants.tag} was asked, and this is {this}")
+    yield from _extras_hold(asked, build)
     if request.index and index_for(asked, build) is None:
         asked_index = request.index if isinstance(request.index, str) else " or ".join(request.index)
         fact = f"index {asked_index} was asked, and {named(build)} comes from {' or '.join((build.index, *build.also))}"
@@ -67,11 +79,25 @@ def pins_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
     ):
         if wanted is None:
             continue
-        if has is None and library != "CUDA" and build.cuda is not None:
+        ranges = [item for item in map(parse_requirement, build.libraries) if library.lower() in item.name.split("-")]
+        if has is None and any(item.bounds is not None and wanted not in item.bounds for item in ranges):
+            fact = f"{library} {wanted} was asked, and {named(build)} needs {ranges[0].text}"
+            yield Refusal(rule=PINS, finding="no-such-build", fact=fact)
+        elif has is None and ranges:
+            yield asked.because(f"{named(build)} takes {ranges[0].text}", "variants", build)
+        elif has is None and library != "CUDA" and build.cuda is not None:
             yield Note(rule=PINS, finding="library-not-known", fact=f"which {library} {named(build)} brings is not known")
         elif has is None or not (has.within(wanted) or wanted.within(has)):
             fact = f"{library} {wanted} was asked, and {named(build)} has {has or 'none'}"
             yield Refusal(rule=PINS, finding="no-such-build", fact=fact)
+
+
+def _extras_hold(asked: Asked, build: Variant) -> Iterator[Judgement]:
+    """Where extras choose the build (requirement `name[tag]`), those that were asked choose this one."""
+    wanted = extras_that_choose(asked)
+    if wanted and build.tag not in wanted:
+        extras = ",".join(sorted(wanted))
+        yield Refusal(rule=PINS, finding="no-such-build", fact=f"the extras {extras} were asked, and this is {named(build)}")
 
 
 def built_for_platform(asked: Asked, build: Variant) -> Iterator[Judgement]:
@@ -122,6 +148,10 @@ def _runs_on(asked: Asked, build: Variant, machine: Machine, target: Target) -> 
         return
     rows += [("cuda", cuda)] if cuda else []
     rows += [("capabilities", row)] if row else []
+    if build.min_capability is not None and target.capability < build.min_capability:
+        fact = f"{named(build)} is for compute capability {build.min_capability} and higher, and {target} is below"
+        yield asked.refuse("runs-on-gpu", "gpu-below-floor-of-build", fact, rows)
+        return
     if build.sass is None:
         if cuda is not None and not any(cubin_runs(sm, target.capability) for sm in cuda.sm):
             fact = f"no target of CUDA {cuda.version} runs on {target}, so {named(build)} cannot hold code for it"
@@ -189,6 +219,16 @@ def has_c_library(asked: Asked, build: Variant) -> Iterator[Judgement]:
             yield asked.refuse("has-c-library", "glibc-too-old", fact, [("variants", build), ("systems", system)])
 
 
+def host_has_c_library(asked: Asked, build: Variant) -> Iterator[Judgement]:
+    """A host whose C library is older than the build needs runs it in a container only; that is said."""
+    host = asked.system
+    if host is None or host in _systems(asked) or build.glibc is None or host.glibc is None or host.glibc >= build.glibc:
+        return
+    fact = f"{host.name} has glibc {host.glibc}, and {named(build)} needs {build.glibc}: on these hosts in a container only"
+    because = (asked.because(fact, "systems", host),)
+    yield Note(rule="has-c-library", finding="glibc-of-host-too-old", fact=fact, because=because)
+
+
 def _systems(asked: Asked) -> list[System]:
     on_hosts = any(job.launcher == "venv" for job in asked.request.jobs)
     return [system for system in (asked.image_system, asked.system if on_hosts else None) if system is not None]
@@ -209,6 +249,13 @@ def has_python(asked: Asked, build: Variant) -> Iterator[Judgement]:
 def companions_fit(asked: Asked, build: Variant) -> Iterator[Judgement]:
     """The companions that were asked with a version are those that go with the release."""
     release = asked.matrix.row("releases", f"{build.framework} {build.version}")
+    for item in asked.wants.others:  # what goes with the release too, though it is no companion that is installed with it
+        goes = release.companions.get(item.name) if release else None
+        if goes is None or item.bounds is None or pin_of(item) is None or picks(asked.matrix, item, asked.request.platform):
+            continue
+        if not _overlap(item.bounds, goes):
+            fact = f"{build.framework} {build.version} goes with {item.name} {goes}, and {item.text} was asked"
+            yield asked.refuse("companions-fit", "companion-mismatch", fact, [("releases", release)])
     for item in asked.wants.companions:
         goes = release.companions.get(item.name) if release else None
         if goes is None:
@@ -237,6 +284,8 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
         wanted = f"Python {asked.python}" if asked.python else "any of its Pythons"
         where = f" on {asked.image_system.name}" if asked.image_system else ""
         fact = f"the catalogue has no base image{where} for {named(build)} with {wanted} on {asked.request.platform}"
+        if from_system(asked, build):
+            fact += f": it would have to have CUDA {build.cuda}" + (f" and cuDNN {build.cudnn}" if build.cudnn else "")
         known = has_base(asked, (asked.python,) if asked.python else build.pythons)
         yield Refusal(rule="has-image", finding="no-image", fact=fact, certain=known)
         return
@@ -246,7 +295,7 @@ def has_image(asked: Asked, build: Variant) -> Iterator[Judgement]:
     fact = f"{base.image().reference} has Python {python}"
     if base.python is None:
         yield Note(rule="has-image", finding="image-python-not-known", fact=f"whether the image has Python {python} is not known")
-    elif base.takes(build):
+    elif base.takes(build.glibc):
         fact += " and a C library that is new enough"
     if base.row.maintained is False:
         yield Note(
@@ -266,8 +315,16 @@ BUILD_RULES: tuple[Rule, ...] = (
     runs_on_gpu,
     driver_runs_cuda,
     has_c_library,
+    host_has_c_library,
     has_python,
     companions_fit,
+    packages_fit,
+    numpy_fits,
+    assembler_fits,
+    libraries_fit,
+    ranges_fit,
+    image_has_libraries,
+    extensions_compile,
     has_image,
 )
 #: Those that also decide where no framework is asked, only a CUDA.

@@ -48,17 +48,25 @@ def _predicted(matrix: Matrix, key: str, python: str) -> Size | None:
 
 def _measured(matrix: Matrix, closure: Closure, build: Variant) -> Variant | None:
     """The build that a closure is of, when it is comparable with `build`: same framework and platform, same CUDA major."""
-    name, _, version = closure.requirement.partition("==")
-    if name != build.framework or not version or closure.platform != build.platform:
-        return None
     requirement = parse_requirement(closure.requirement)
+    _, _, version = closure.requirement.partition("==")
+    if requirement.name != build.framework or not version or closure.platform != build.platform:
+        return None
+    if requirement.extras != _extras(build):
+        return None
     public = Version(version.partition("+")[0])
     for row in matrix.variants_of(build.framework):
         if (
             row.version == public
             and row.platform == build.platform
+            and _extras(row) == requirement.extras
+            and (row.cuda.major if row.cuda else None) == (build.cuda.major if build.cuda else None)
             and (row.tag == requirement.local or (not requirement.local and row.default))
         ):
-            same = (row.cuda.major if row.cuda else None) == (build.cuda.major if build.cuda else None)
-            return row if same else None
+            return row
     return None
+
+
+def _extras(build: Variant) -> str:
+    """What stands in brackets in the requirement of a build: two builds of one release can differ in nothing else."""
+    return parse_requirement(build.requirement).extras if build.requirement else ""

@@ -119,6 +119,7 @@ def wants_of(packages: Sequence[str], matrix: Matrix) -> Wants:
     companion_of = {companion: row for row in matrix.frameworks for companion in row.companions}
     asked = [item for item in requirements if item.name in known]
     frameworks = [known[item.name] for item in asked] or [companion_of[i.name] for i in requirements if i.name in companion_of]
+    frameworks = frameworks or [known[name] for item in requirements for name in _needs(item, matrix) if name in known][:1]
     if not frameworks:
         return Wants(others=tuple(requirements))
     framework = frameworks[0]
@@ -142,6 +143,13 @@ def wants_of(packages: Sequence[str], matrix: Matrix) -> Wants:
         others=others,
         second=next((row for row in frameworks if row != framework), None),
     )
+
+
+def _needs(item: Requirement, matrix: Matrix) -> tuple[str, ...]:
+    """What the releases of a package that `item` takes require; of all of them where the data have none that it takes."""
+    rows = matrix.package(item.name)
+    taken = [row for row in rows if item.bounds is not None and row.version in item.bounds] or rows
+    return tuple(dict.fromkeys(name for row in reversed(taken) for name in row.requires))
 
 
 def _bare(item: Requirement) -> bool:

@@ -96,3 +96,33 @@ def version(text: object) -> Version | None:
 def capabilities(numbers: Iterable[object]) -> tuple[Capability, ...]:
     """Cubin targets of 90, "90", 90a."""
     return tuple(sorted(Capability.parse(f"sm_{number}") for number in numbers))
+
+
+#: The C library that the older names of a wheel's platform promise (PEP 513, 571, 599).
+_MANYLINUX = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
+
+
+def glibc_of(tag: str) -> Version:
+    """The floor that a wheel's tag promises: manylinux_2_28_aarch64 → 2.28, manylinux2014_aarch64 → 2.17 (PEP 599, PEP 600)."""
+    found = re.match(r"manylinux_(\d+)_(\d+)_", tag)
+    if found:
+        return Version(f"{found[1]}.{found[2]}")
+    old = tag.split("_", maxsplit=1)[0]
+    if old in _MANYLINUX:
+        return Version(_MANYLINUX[old])
+    raise SystemExit(f"{tag!r} is no platform tag that is known here")
+
+
+def python_of(tag: str) -> str:
+    """`cp312` → 3.12, `cp314t` → 3.14t."""
+    found = re.fullmatch(r"cp(\d)(\d+)(t?)", tag)
+    if found is None:
+        raise SystemExit(f"{tag!r} is no Python tag that is known here")
+    return f"{found[1]}.{found[2]}{found[3]}"
+
+
+def bound_of(requirements: Iterable[str]) -> str:
+    """`numpy (<2.0.0,>=1.23.5)` → <2.0.0,>=1.23.5. Of several the first: the others have a marker and are narrower."""
+    text = next(iter(requirements), "")
+    found = re.match(r"[A-Za-z0-9._-]*\s*\(?([^;)]*)\)?", text)
+    return found[1].strip() if found else ""

@@ -29,6 +29,9 @@ def architectures(facts: Facts) -> tuple[Architecture, ...]:
         Architecture(
             id=row["id"],
             name=row["name"],
+            precisions=tuple(name for name in ("bf16", "tf32", "fp8", "fp4") if row["precisions"][name] is True)
+            if "precisions" in row
+            else None,
             open_modules=row["open_kernel_modules"],
             first_driver=row.get("first_driver_branch") if row.get("first_driver_branch") in branches else None,
             last_driver=row.get("last_driver_branch"),

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from provisioner.stack.rows import Framework, Index, Platform, Release, Variant
 from provisioner.versions import Version
-from tools.matrix.facts import PLATFORMS, Facts, Row, capabilities, level, version
+from tools.matrix.facts import PLATFORMS, Facts, Row, capabilities, glibc_of, level, version
 
 #: The oldest PyTorch release whose rows the matrix has.
-FIRST = Version("1.13")
+FIRST = Version("1.8")
 #: What pytorch_cpu.yaml says by the name of a field that the matrix does not have.
 _UNSEEN = "Pythons not in pythons_seen are taken from the default wheels of the release"
 
@@ -59,6 +59,7 @@ def variants(facts: Facts) -> tuple[Variant, ...]:
         rows += _arm64(facts, release)
     rows += _unlisted(facts, rows)
     rows += _cpu(facts)
+    rows += _old_cpu(facts)
     return tuple(rows)
 
 
@@ -111,6 +112,7 @@ def _arm64(facts: Facts, release: Row) -> Iterable[Variant]:
     named = {build["suffix"]: build.get("published", "seen") for build in release["builds"]}
     for build in here.get("cuda_builds_on_pytorch_index", ()):
         tag = build["suffix"]
+        untagged = _untagged(facts, release["version"], tag)
         yield Variant(
             framework="torch",
             version=Version(release["version"]),
@@ -121,11 +123,22 @@ def _arm64(facts: Facts, release: Row) -> Iterable[Variant]:
             cuda=_cuda_of(tag),
             pythons=tuple(release["pythons_linux_x86_64"]),
             sass=None if build["sm"] is None else capabilities(build["sm"]),
-            glibc=_glibc_of(here["pypi_tag"]),
+            glibc=glibc_of(here["pypi_tag"]),
+            local=None if untagged is None else "",
             note="Pythons as of linux/amd64",
-            source=facts.sources("pytorch", build["source"]),
+            source=(
+                *facts.sources("pytorch", build["source"]),
+                *(facts.sources("pytorch_indexes", untagged["source"]) if untagged else ()),
+            ),
             verified=level(build["verified"], "derived"),
         )
+
+
+def _untagged(facts: Facts, number: str, tag: str) -> Row | None:
+    """The row that says that the wheels of an arm64 build have no local version; None where they have their tag."""
+    rows: Iterable[Row] = facts["pytorch_indexes"]["untagged"]
+    wanted = (number, tag, "linux/arm64")
+    return next((row for row in rows if (row["version"], row["tag"], row["platform"]) == wanted), None)
 
 
 def _arm64_default(facts: Facts, release: Row) -> Variant:
@@ -145,21 +158,11 @@ def _arm64_default(facts: Facts, release: Row) -> Variant:
         cuda=Version(here["cuda"]),
         pythons=tuple(listed["pythons"]),
         sass=capabilities(here["sm"]),
-        glibc=_glibc_of(here["pypi_tag"]),
+        glibc=glibc_of(here["pypi_tag"]),
         download=listed["wheel_bytes"],
         source=(*facts.sources("pytorch", here["source"]), *facts.sources("pytorch_indexes", listed["source"]), *reasons),
         verified=level(here["verified"]),
     )
-
-
-def _glibc_of(tag: str) -> Version:
-    """The floor that a wheel's tag promises: manylinux_2_28_aarch64 → 2.28, manylinux2014_aarch64 → 2.17 (PEP 599, PEP 600)."""
-    found = re.match(r"manylinux_(\d+)_(\d+)_", tag)
-    if found:
-        return Version(f"{found[1]}.{found[2]}")
-    if tag.startswith("manylinux2014"):
-        return Version("2.17")
-    raise SystemExit(f"{tag!r} is no platform tag that is known here")
 
 
 def _cpu(facts: Facts) -> Iterable[Variant]:
@@ -185,6 +188,30 @@ def _cpu(facts: Facts) -> Iterable[Variant]:
             download=row["wheel_bytes"],
             note=row.get("note", "").replace(_UNSEEN, "some Pythons are taken from the default wheels of the release"),
             source=facts.sources("pytorch_cpu", row["source"]),
+            verified=level(row["verified"]),
+        )
+
+
+def _old_cpu(facts: Facts) -> Iterable[Variant]:
+    """The CPU builds before 1.13: those for arm64 of the default index, those for amd64 as a page of PyTorch names them."""
+    default = {row["version"]: row for row in torch_releases(facts)}
+    for row in facts["pytorch_old"]["builds"]:
+        here = row["index"] == "default"
+        release = default[row["version"]]
+        yield Variant(
+            framework="torch",
+            version=Version(row["version"]),
+            tag="cpu",
+            platform=row["platform"],
+            index="pypi" if here else "pytorch/cpu",
+            default=here,
+            published=row["published"] or "named",
+            pythons=tuple(row["pythons"] if here else release["pythons_linux_x86_64"]),
+            glibc=glibc_of(row["wheel_tag"]) if here else Version(str(release["linux_x86_64"]["glibc_floor"]).split()[0]),
+            note=""
+            if here
+            else f"Pythons and C library as of the default wheels{'' if row['published'] else '; not named, inferred'}",
+            source=facts.sources("pytorch_old", row["source"]),
             verified=level(row["verified"]),
         )
 

@@ -200,7 +200,7 @@ def test_the_matrix_shows_a_row_with_its_documents(capsys: pytest.CaptureFixture
     assert run(["matrix", "check"]) == 0
 
 
-@pytest.mark.parametrize("package", ["pytorch==2.6", "tensorflow", "torch2.6", "numpy"])
+@pytest.mark.parametrize("package", ["pytorch==2.6", "torch2.6", "numpy"])
 def test_packages_without_a_framework_are_never_ok(package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _json(capsys, *RESOLVE, package, "--gpu", "a100")
     assert (code, answer["stack"]) == (8, None)

@@ -65,8 +65,8 @@ def test_the_tree_is_the_golden_one(name: str) -> None:
 
 
 def test_every_golden_folder_has_its_case() -> None:
-    # host-setup holds the scripts of the hosts wing: tests/unit/hosts/test_export.py
-    assert sorted(path.name for path in GOLDEN.iterdir() if path.is_dir()) == sorted((*CASES, "host-setup"))
+    # host-setup holds the scripts of the hosts wing: tests/unit/hosts/test_export.py; uv those of test_uv.py
+    assert sorted(path.name for path in GOLDEN.iterdir() if path.is_dir()) == sorted((*CASES, "host-setup", "uv"))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ import pytest
 from provisioner.commands import Address
 from provisioner.errors import InventoryError, UsageError
 from provisioner.hosts.inventory import HostEntry, Inventory, Target, expand, load_inventory, read_inventory
-from provisioner.hosts.ranges import expand_range
+from provisioner.ranges import expand_range
 from provisioner.resources import resource
 
 if TYPE_CHECKING:

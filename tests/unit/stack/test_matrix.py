@@ -15,7 +15,7 @@ from provisioner.stack.invariants import check
 from provisioner.stack.matrix import SECTIONS, Matrix, key_of, load_matrix, overlay
 from provisioner.stack.rows import order_of
 from provisioner.values import replace
-from provisioner.versions import Version
+from provisioner.versions import Range, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,15 @@ def build(matrix: Matrix, release: str, tag: str, platform: str = "linux/amd64")
         ("drivers", 31),
         ("cuda", 30),
         ("cuda_releases", 68),
-        ("releases", 30),
-        ("variants", 186),
-        ("images", 281 + 25),
+        ("frameworks", 3),
+        ("releases", 40 + 52 + 48),
+        ("variants", 232 + 141 + 241),
+        ("images", 281 + 27),
         ("closures", 23),
+        ("packages", 385),
+        ("recipes", 5),
+        ("libraries", 27),
+        ("containers", 40),
     ],
 )
 def test_nothing_that_was_collected_is_missing(matrix: Matrix, section: str, rows: int) -> None:
@@ -99,18 +104,29 @@ def first(**changes: object) -> Callable[[tuple[object, ...]], tuple[object, ...
         (
             "variants",
             first(index="pytorch/cu000"),
-            r"variants torch 1.13.0 cpu linux/amd64: index pytorch/cu000 is not in indexes",
+            r"variants jax 0.4.13 cpu linux/amd64: index pytorch/cu000 is not in indexes",
         ),
         ("variants", first(also=("elsewhere",)), r"variants .*: also elsewhere is not in indexes"),
         ("variants", first(cuda=Version("12.7")), r"variants .*: cuda 12.7 is not in cuda"),
         ("variants", first(cuda=Version("13.0"), sass=(Capability(7, 0),)), r"variants .*: sm_70 is no target of CUDA 13.0"),
         ("variants", first(sass=(Capability(7, 0),)), r"variants .*: a CPU build has no GPU code"),
         ("variants", first(pythons=()), r"variants .*: names no Python"),
-        ("variants", lambda rows: rows[2:], r"releases torch 1.13.0: no CPU build for linux/amd64"),
+        ("variants", lambda rows: rows[2:], r"releases jax 0.4.13: no CPU build for linux/amd64"),
+        ("variants", first(requirement="jax==0.4.14"), r"variants .*: requirement jax==0.4.14 is not of jax 0.4.13"),
+        ("variants", first(libraries=("nvidia-cudnn-cu12>=9",)), r"variants .*: a CPU build has no GPU code, cuDNN or NCCL"),
+        ("packages", first(recipe="prayer"), r"packages .*: recipe prayer is not in recipes"),
+        ("packages", first(cuda=Version("12.7")), r"packages .*: cuda 12.7 is not in cuda"),
+        ("packages", first(cuda=Version("12.8"), cuda_major=13), r"packages .*: cuda and cuda_major disagree"),
+        ("packages", first(sdist_only=True, pythons=("3.12",)), r"packages .*: has no wheel, so no platform and no Pythons"),
+        ("recipes", first(packages=("abracadabra",)), r"recipes deepspeed: package abracadabra is not in packages"),
+        ("recipes", first(arch_format=None), r"recipes deepspeed: arch_variable and arch_format go together"),
+        ("libraries", first(before=None), r"libraries cudnn 10 7.6: reaches beyond 8.0, where another begins"),
+        ("libraries", first(before=Version("8.1")), r"libraries cudnn 10 7.6: reaches beyond 8.0, where another begins"),
+        ("containers", first(cuda=Version("12.7.1")), r"containers .*: CUDA 12.7 is not in cuda"),
         ("cuda", first(native_branch="385"), r"cuda 9.0: native_branch 385 is not in drivers"),
         ("images", first(os="beos5"), r"images .*: os beos5 is not in systems"),
         ("images", first(cuda=Version("12.7.0")), r"images .*: CUDA 12.7 is not in cuda"),
-        ("releases", lambda rows: rows[1:], r"variants torch 1.13.0 cpu linux/amd64: torch 1.13.0 is not in releases"),
+        ("releases", lambda rows: rows[1:], r"variants jax 0.4.13 cpu linux/amd64: jax 0.4.13 is not in releases"),
     ],
 )
 def test_rows_that_disagree_are_found(
@@ -150,9 +166,12 @@ def test_each_release_has_one_default_build_on_each_platform_that_the_index_serv
     for release in matrix.releases_of("torch"):
         for platform in ("linux/amd64", "linux/arm64"):
             defaults = [
-                row for row in matrix.variants if row.version == release.version and row.platform == platform and row.default
+                row
+                for row in matrix.variants_of("torch")
+                if row.version == release.version and row.platform == platform and row.default
             ]
-            assert [row.index for row in defaults] == ["pypi"], f"{release.version} {platform}"
+            served = (str(release.version), platform) != ("1.9.1", "linux/arm64")  # of which the index has no wheel
+            assert [row.index for row in defaults] == ["pypi"] * served, f"{release.version} {platform}"
 
 
 def test_the_default_build_for_arm64_is_for_cpu_before_2_11(matrix: Matrix) -> None:
@@ -181,8 +200,88 @@ def test_a_bare_branch_means_a_driver_that_carries_its_cuda(matrix: Matrix) -> N
 def test_companions_are_versions_or_bounds(matrix: Matrix) -> None:
     for release in matrix.releases:
         for name, bound in release.companions.items():
-            assert re.fullmatch(r"(~=)?\d+(\.\d+)+|>=\d+(\.\d+)+,<\d+(\.\d+)+", bound), f"{release.version} {name} {bound}"
+            known = re.fullmatch(r"\d+(\.\d+)+", bound) or Range(bound).bounds
+            assert known, f"{release.version} {name} {bound}"
     assert matrix.row("releases", "torch 2.9.1").companions == {"torchvision": "0.24.1", "torchaudio": "2.9.1", "triton": "3.5.1"}
+
+
+def variant(matrix: Matrix, key: str) -> Variant:
+    found: Variant | None = matrix.row("variants", key)
+    assert found is not None, key
+    return found
+
+
+def test_tensorflow_takes_cuda_from_the_system_or_from_its_extra(matrix: Matrix) -> None:
+    system = variant(matrix, "tensorflow 2.12.0 cu118 linux/amd64")
+    assert (system.cuda_from, system.cuda, str(system.cudnn), system.requirement) == ("system", Version("11.8"), "8.6", None)
+    extra = variant(matrix, "tensorflow 2.19.1 and-cuda linux/amd64")
+    assert (extra.cuda_from, str(extra.cudnn), str(extra.nccl)) == ("wheels", "9.3.0.75", "2.23.4")
+    assert extra.requirement == "tensorflow[and-cuda]==2.19.1"
+    ranged = variant(matrix, "tensorflow 2.21.0 and-cuda linux/amd64")
+    assert (ranged.cudnn, ranged.libraries[0]) == (None, "nvidia-cudnn-cu12<10.0,>=9.3.0.75")
+    assert matrix.row("variants", "tensorflow 2.13.1 and-cuda linux/amd64") is None  # the extra begins with 2.14
+    assert {row.tag for row in matrix.variants_of("tensorflow") if row.platform == "linux/arm64"} == {"cpu"}
+
+
+def test_no_tensorflow_has_machine_code_for_blackwell(matrix: Matrix) -> None:
+    for row in matrix.variants_of("tensorflow"):
+        assert max(row.sass or (Capability(9, 0),)) <= Capability(9, 0)
+        assert (row.ptx == ()) == (row.cuda is None)
+
+
+def test_the_builds_of_jax_are_its_extras(matrix: Matrix) -> None:
+    newest = variant(matrix, "jax 0.12.0.1 cuda13 linux/arm64")
+    assert (newest.requirement, newest.min_capability) == ("jax[cuda13]==0.12.0.1", Capability(7, 5))
+    assert Capability(12, 0) in newest.ptx
+    assert "nvidia-cudnn-cu13<10.0,>=9.12.0.46" in newest.libraries
+    assert variant(matrix, "jax 0.7.1 cuda13 linux/amd64").published == "no"  # the extra is named, its packages are not there
+    assert variant(matrix, "jax 0.4.20 cuda12 linux/amd64").published == "no"  # on a page of links only
+    assert matrix.row("releases", "jax 0.4.14") is None  # its jaxlib is not on the index any more
+    assert variant(matrix, "jax 0.5.2 cuda12 linux/amd64").sass == variant(matrix, "jax 0.5.1 cuda12 linux/amd64").sass
+
+
+def test_the_first_wheels_of_ampere_are_not_the_default_ones(matrix: Matrix) -> None:
+    ampere = Capability(8, 0)
+    runs = {
+        row.tag
+        for row in matrix.variants_of("torch")
+        if str(row.version) == "1.12.1" and any(cubin_runs(s, ampere) for s in row.sass or ())
+    }
+    assert runs == {"cu113", "cu116"}
+    assert build(matrix, "1.12.1", "cu102").default
+
+
+def test_a_library_tells_its_floor_by_release_and_cuda(matrix: Matrix) -> None:
+    def floor(library: str, cuda: int, number: str) -> list[str]:
+        return [str(row.min_capability) for row in matrix.libraries_of(library, cuda, Version(number))]
+
+    assert floor("cudnn", 12, "9.10.2.21") == ["5.0"]
+    assert floor("cudnn", 12, "9.11.0.98") == ["7.5"]
+    assert floor("nccl", 12, "2.27.5") == ["5.0"]
+    assert floor("nccl", 12, "2.28.3") == ["6.0"]
+    assert floor("nccl", 12, "2.27.7") == []  # between two wheels that were read
+    assert floor("cudnn", 12, "8.8.1.3") == []  # where the facts only remember
+
+
+def test_packages_say_what_decides(matrix: Matrix) -> None:
+    (last,) = [row for row in matrix.package("vllm") if str(row.version) == "0.19.1" and row.platform == "linux/amd64"]
+    assert (last.cuda_major, last.requires["torch"], str(last.min_driver)) == (12, "==2.10.0", "525.60.13")
+    flash = matrix.package("flash-attn")[-1]
+    assert (flash.sdist_only, flash.recipe, flash.min_capability, flash.platform) == (True, "flash-attn", Capability(8, 0), None)
+    recipe = matrix.recipe("flash-attn")
+    assert recipe is not None
+    assert (recipe.arch_variable, recipe.arch_format, recipe.isolation) == ("FLASH_ATTN_CUDA_ARCHS", "plain", False)
+    onnx = {str(row.version): row.cuda_major for row in matrix.package("onnxruntime-gpu")}
+    assert (onnx["1.18.1"], onnx["1.26.0"], onnx["1.27.0"]) == (11, 12, 13)
+    triton = {row.platform for row in matrix.package("triton") if str(row.version) == "3.4.0"}
+    assert triton == {"linux/amd64"}  # for arm64 from 3.5.0 on
+    abi3 = matrix.package("cudf-cu12")[-1]
+    assert abi3.pythons == ("3.11", "3.12", "3.13", "3.14", "3.15")
+
+
+def test_a_container_of_a_month_names_its_driver(matrix: Matrix) -> None:
+    row = matrix.row("containers", "nvidia 26.07")
+    assert (str(row.cuda.minor), str(row.driver)) == ("13.3", "610.43.02")
 
 
 @pytest.mark.parametrize(

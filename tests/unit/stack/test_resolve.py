@@ -83,7 +83,10 @@ def test_what_is_newer_than_the_data_is_unknown() -> None:
     ):
         assert decision.verdict == "unknown"
         assert MATRIX.collected in decision.refusals[0].fact
-        assert decision.remedies[0].commands == ("pip install --upgrade gpu-provisioner",)
+        newer = decision.refusals[0].finding == "release-newer-than-data"
+        command = "provisioner matrix refresh torch --write" if newer else "pip install --upgrade gpu-provisioner"
+        assert decision.remedies[0].commands == (command,)
+        assert ("matrix refresh torch" in decision.refusals[0].fact) == newer
     assert ask("torch==2.9.7", gpus=("h100",)).verdict == "conflict"
 
 

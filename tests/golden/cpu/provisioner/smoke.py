@@ -80,7 +80,7 @@ class Smoke:
         self.expected = expected
         self.checks = []
         self.facts = {"python": platform.python_version(), "machine": platform.machine()}
-        self.torch = None
+        self.framework = None
         self.cuda = None
         self.devices = []
 
@@ -113,7 +113,7 @@ def imports(smoke):
     """Level 1."""
     import torch
 
-    smoke.torch = torch
+    smoke.framework = torch
     smoke.facts["version"] = torch.__version__
     smoke.facts["from"] = os.path.dirname(torch.__file__)
     wanted = smoke.expected.get("version")
@@ -124,9 +124,9 @@ def imports(smoke):
 
 def cuda_of_build(smoke):
     """Level 2: the CUDA release the framework was built with."""
-    found = smoke.torch.version.cuda
+    found = smoke.framework.version.cuda
     smoke.facts["cuda"] = found
-    smoke.facts["cudnn"] = cudnn_of(smoke.torch)
+    smoke.facts["cudnn"] = cudnn_of(smoke.framework)
     if "cuda" not in smoke.expected:
         return PASS, "built with CUDA %s" % found if found else "a CPU build"
     wanted = smoke.expected["cuda"]
@@ -135,7 +135,7 @@ def cuda_of_build(smoke):
             return PASS, "a CPU build, as locked"
         return FAIL, "built with CUDA %s, and a CPU build was locked" % found
     if found is None:
-        hip = getattr(smoke.torch.version, "hip", None)
+        hip = getattr(smoke.framework.version, "hip", None)
         return FAIL, "%s is installed, and a build with CUDA %s was locked" % ("a ROCm build" if hip else "a CPU build", wanted)
     if found.split(".")[:2] != wanted.split(".")[:2]:
         return FAIL, "built with CUDA %s, and CUDA %s was locked" % (found, wanted)
@@ -154,9 +154,9 @@ def cudnn_of(torch):
 def targets_of_build(smoke):
     """Level 2: the targets that the build holds code for. torch.cuda.get_arch_list() says nothing where there is no GPU."""
     wanted = smoke.expected.get("sass")
-    if smoke.torch.version.cuda is None:
+    if smoke.framework.version.cuda is None:
         return SKIP, "a CPU build has none"
-    flags = getattr(smoke.torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001 - the only way without a device
+    flags = getattr(smoke.framework._C, "_cuda_getArchFlags", None)  # noqa: SLF001 - the only way without a device
     text = flags() if flags else None
     if not text:
         return UNKNOWN, "this build does not say for which GPUs it holds code"
@@ -308,7 +308,7 @@ def kernel_on(cuda, ordinal):
 
 def matrices(smoke):
     """Level 5: two matrices are multiplied, on every GPU or on the CPU, and the product is compared."""
-    torch, size = smoke.torch, 512
+    torch, size = smoke.framework, 512
     torch.manual_seed(20)
     left, right = torch.randn(size, size), torch.randn(size, size)
     exact = left.double() @ right.double()
@@ -411,7 +411,7 @@ def main():
     for name, level, check in CHECKS:
         if level > last:
             break
-        if check in NEED_FRAMEWORK and smoke.torch is None:
+        if check in NEED_FRAMEWORK and smoke.framework is None:
             smoke.add(name, level, UNKNOWN, "not to be tried without the framework", time.perf_counter())
         else:
             smoke.run(name, level, check)
