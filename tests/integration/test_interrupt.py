@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 #: A shell starts what runs in the background with SIGINT ignored, and that is inherited: begin as at a terminal.
-_HEEDING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+_HEEDING = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
 
 
 def _until(what: str, seconds: float, holds: Callable[[], bool]) -> None:
