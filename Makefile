@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check fix bench gpu-test lock clean
+.PHONY: help up test cases check fix bench gpu-test lock clean
 
 help: ## show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
@@ -19,6 +19,9 @@ up: $(VENV)/.project ## resolve, lock and render the shipped example into out/, 
 
 test: $(VENV)/.project ## every test; real parts that are missing here are skips that say why
 	$(BIN)/python -m pytest $(ARGS)
+
+cases: $(VENV)/.project ## the console cases: score per kind
+	$(BIN)/python -m pytest tests/unit/knowledge/test_cases.py -q $(ARGS)
 
 check: $(VENV)/.project ## lint, format and types
 	$(BIN)/ruff check .

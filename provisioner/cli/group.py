@@ -16,6 +16,7 @@ VERBS = (
     "render",
     "build",
     "test",
+    "diagnose",
     "probe",
     "plan",
     "export",
