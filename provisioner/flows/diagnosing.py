@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -22,6 +23,8 @@ _BLOCK = 1 << 20  # bytes that are read at once, and the longest line
 _UNPACKED = 512 << 20  # bytes that an archive may unpack to; a bug report of a large machine has some 50 MB
 _HEAD = 256 << 10  # characters in which GPUs and driver are looked for
 _MAGIC = b"\x1f\x8b"
+#: A GPU build of torch as pip list, pip freeze, collect_env and a prompt name it.
+_TORCH = re.compile(r"\b(?:torch(?:==| +)|PyTorch version: *)(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)\+(cu\d{2,3})\b")
 
 
 def diagnose(files: Sequence[Path]) -> Answer:
@@ -38,7 +41,14 @@ def diagnose(files: Sequence[Path]) -> Answer:
             scan.feed(block, name)
             if len(head) < _HEAD:
                 head += block[: _HEAD - len(head)]
-    found = findings_of(scan) or _healthy(head)
+    found = findings_of(scan)
+    known = {entry.id for entry in found}
+    found = (
+        tuple(entry for entry in found if entry.severity != "info")
+        + tuple(entry for entry in _refused(head) if entry.id not in known)
+        + tuple(entry for entry in found if entry.severity == "info")
+    )
+    found = found or _healthy(head)
     causes = [entry for entry in found if entry.severity != "info"]
     ask = list(dict.fromkeys(command for entry in causes for command in entry.ask)) if len(causes) > 1 else []
     return Answer(
@@ -55,13 +65,34 @@ def diagnose_text(answer: Answer) -> str:
     if not answer.findings:
         return (
             "unknown: nothing in this text is recognised, which does not mean that it is healthy.\n"
-            "  * paste more: the whole output with the command that made it, nvidia-smi, sudo dmesg | grep -iE 'nvrm|xid'\n"
+            "  * paste more: the whole output with its command, nvidia-smi, sudo dmesg | grep -iE 'nvrm|xid'\n"
         )
     shown = findings(answer.findings)
     wrong = answer.fields["wrong_answers"].get(answer.findings[0].id, [])
     if wrong:
         shown += f"does not help: {'; '.join(wrong)}\n"
     return shown
+
+
+def _refused(head: str) -> tuple[Finding, ...]:
+    """What the resolver's rules say where a GPU, its driver and a GPU build of torch stand in the text; nothing where they fit."""
+    from provisioner.facts import gpus_from_nvidia_smi
+
+    gpus, driver, _ = gpus_from_nvidia_smi(head)
+    builds = set(_TORCH.findall(head))
+    names = tuple(dict.fromkeys(gpu.name for gpu in gpus))
+    if not names or not driver or len(builds) != 1 or any(name.endswith("...") for name in names):
+        return ()
+    from provisioner.flows.answers import decision_findings
+    from provisioner.stack.compiled import shipped_matrix
+    from provisioner.stack.request import Request
+    from provisioner.stack.resolve import decide
+
+    ((version, variant),) = builds
+    decision = decide(Request(gpus=names, driver=driver, packages=(f"torch=={version}",), variant=variant), shipped_matrix())
+    if decision.verdict != "conflict":
+        return ()
+    return tuple(entry for entry in decision_findings(decision) if entry.severity == "error")
 
 
 def _healthy(head: str) -> tuple[Finding, ...]:

@@ -150,3 +150,19 @@ def test_a_healthy_nvidia_smi_is_ok(tmp_path: Path, capsys: pytest.CaptureFixtur
     log = tmp_path / "smi.txt"
     log.write_text("GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-aaaa)\n")
     assert _json(capsys, str(log))[0] == 0
+
+
+_BLACKWELL = """GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-aaaa)
+Driver Version: {driver}
+torch                     {build}
+"""
+
+
+def test_facts_in_the_text_go_through_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "paste.txt"
+    log.write_text(_BLACKWELL.format(driver="575.57.08", build="2.6.0+cu124"))
+    code, answer = _json(capsys, str(log))
+    assert code == 7
+    assert answer["findings"][0]["id"] == "arch-not-in-build"  # type: ignore[index]
+    log.write_text(_BLACKWELL.format(driver="575.57.08", build="2.7.1+cu128"))
+    assert _json(capsys, str(log))[0] == 0
