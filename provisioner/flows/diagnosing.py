@@ -75,7 +75,7 @@ def diagnose_text(answer: Answer) -> str:
 
 
 def _refused(head: str) -> tuple[Finding, ...]:
-    """What the resolver's rules say where a GPU, its driver and a GPU build of torch stand in the text; nothing where they fit."""
+    """What the resolver's rules say where a GPU, its driver and a build of torch stand in the text; nothing where they fit."""
     from provisioner.facts import gpus_from_nvidia_smi
 
     gpus, driver, _ = gpus_from_nvidia_smi(head)
