@@ -34,6 +34,7 @@ bench: $(VENV)/.project ## whole-process times against hpccm
 
 cases: $(VENV)/.project ## answer the cases from public reports, with a score for each kind
 	$(BIN)/python -m tests.cases
+	$(BIN)/python -m pytest --quiet tests/unit/knowledge/test_cases.py $(ARGS)
 
 docs: $(VENV)/.project ## write docs/compatibility.md from the matrix
 	$(BIN)/python -m tools.build_docs

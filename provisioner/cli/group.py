@@ -17,6 +17,7 @@ VERBS = (
     "render",
     "build",
     "test",
+    "diagnose",
     "probe",
     "plan",
     "export",

@@ -16,6 +16,7 @@ from provisioner.engines import NOT_STARTED, Gpus, RunOptions
 from provisioner.errors import CommandTimedOut
 from provisioner.findings import CheckResult, Evidence, Layer, Remedy, Status
 from provisioner.knowledge.registry import finding
+from provisioner.knowledge.said import smoke_words
 from provisioner.resources import resource
 from provisioner.values import replace, value
 from provisioner.versions import Range, Version
@@ -44,67 +45,6 @@ _CDI_ENGINE = Range(">=25")  # Docker passes CDI devices from 25 on
 #: Checks that every answer has, whatever they say, where their level is run.
 _ALWAYS: Mapping[str, int] = {"import": 1, "driver": 3, "kernel": 4, "matmul": 5}
 _LAYERS: Mapping[int, Layer] = {0: "library", 1: "library", 2: "library", 3: "driver", 4: "driver"}
-
-#: Why a container with GPUs does not start, in the engine's own words → finding, what it is, remedy.
-_NOT_STARTED: tuple[tuple[str, str, str, str], ...] = (
-    (
-        r'could not select device driver "cdi"|unresolvable CDI devices|CDI device injection failed',
-        "cdi-device-missing",
-        "the engine has no CDI device nvidia.com/gpu=all",
-        "write the specification (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml) and enable CDI in the engine",
-    ),
-    (
-        r'could not select device driver ""|unknown or invalid runtime name: nvidia|nvidia-container-runtime.*not found',
-        "container-toolkit-missing",
-        "the engine has no hook for NVIDIA GPUs",
-        "install nvidia-container-toolkit, run nvidia-ctk runtime configure --runtime=docker, and restart docker",
-    ),
-    (
-        r"unsatisfied condition: (?:cuda|driver|brand)",
-        "image-requires-newer-driver",
-        "the image's NVIDIA_REQUIRE_CUDA refuses this driver",
-        "update the driver, or resolve again with the driver that is there: provisioner resolve --driver VERSION",
-    ),
-    (
-        r"nvml error: driver not loaded|libnvidia-ml\.so\.1|nvidia-container-cli: initialization error|driver rpc error",
-        "driver-not-usable",
-        "the container toolkit cannot use the NVIDIA driver",
-        "look at the driver first: nvidia-smi on the host, then provisioner check",
-    ),
-)
-#: What a framework says when a GPU test fails → finding, remedy.
-_FAILED: tuple[tuple[str, str, str], ...] = (
-    (
-        r"holds no code for|no code for .* in this build|no kernel image is available|not compatible with the current",
-        "arch-not-in-build",
-        "choose a build that holds code for this GPU: provisioner resolve with --gpu set to its name",
-    ),
-    (
-        r"driver version is insufficient|driver on your system is too old",
-        "driver-too-old-for-build",
-        "update the driver, or resolve again with the driver that is there: provisioner resolve --driver VERSION",
-    ),
-    (
-        r"CUDA error 803\b|driver/library version mismatch",
-        "kernel-module-older-than-userspace",
-        "load the new kernel module, or reboot the host",
-    ),
-    (
-        r"a CPU build is installed",
-        "cpu-only-torch",
-        "install the build that was locked: pip install --force-reinstall with the index of the lock",
-    ),
-    (
-        r"no NVIDIA driver library here|CUDA error 100\b|driver shows no GPU|Found no NVIDIA driver",
-        "gpus-flag-missing",
-        "give the container the GPUs: docker run --gpus all (or --device nvidia.com/gpu=all)",
-    ),
-    (
-        r"system not yet initialized|CUDA error 802\b",
-        "fabric-manager-not-running",
-        "start nvidia-fabricmanager of exactly the driver's version on the host",
-    ),
-)
 
 
 def smoke(
@@ -244,9 +184,9 @@ def _check(entry: object) -> CheckResult:
 
 
 def _fault(name: str, message: str) -> Finding:
-    for pattern, id_, remedy in _FAILED:
-        if re.search(pattern, message):
-            return finding(id_, message, remedies=[Remedy(text=remedy)])
+    for row in smoke_words().run:
+        if re.search(row.pattern, message):
+            return finding(row.id, message, remedies=[Remedy(text=row.remedy)])
     return finding("smoke-failed", f"{name}: {message}")
 
 
@@ -254,9 +194,9 @@ def _silence(done: Completed) -> CheckResult:
     """What it means that the script did not answer."""
     said = f"{done.stderr}\n{done.stdout}"
     if done.exit in {NOT_STARTED, 126, 127}:
-        for pattern, id_, message, remedy in _NOT_STARTED:
-            if found := re.search(rf"^.*(?:{pattern}).*$", said, re.MULTILINE):
-                return _result("container", "fail", id_, message, evidence=found.group(), remedy=remedy)
+        for row in smoke_words().start:
+            if found := re.search(rf"^.*(?:{row.pattern}).*$", said, re.MULTILINE):
+                return _result("container", "fail", row.id, row.message, evidence=found.group(), remedy=row.remedy)
         if re.search(r'exec: "python3"', said):
             message = "the image has no python3 on its PATH, so nothing could be tried in it"
             return _result("container", "unknown", "smoke-no-answer", message, evidence=_end(done))
