@@ -32,14 +32,14 @@ def choose_python(asked: Asked, build: Variant) -> str | None:
     if asked.python is not None:
         return asked.python if choose_base(asked, build, asked.python, forward=forward) else None
     settled = _line_before(asked.matrix, build.framework).get(build.version.minor, frozenset(build.pythons))
-    best: tuple[tuple[bool, bool, Version], str] | None = None
+    best: tuple[tuple[bool, bool, bool, Version], str] | None = None
     able = settle(asked, build).pythons
     for python in build.pythons:
         if python.endswith("t") or (able is not None and python not in able):
             continue
         base = choose_base(asked, build, python, forward=forward)
         if base is not None:
-            rank = (base.row.maintained is not False, python in settled, Version(python))
+            rank = (base.row.maintained is not False, base.row.published == "seen", python in settled, Version(python))
             if best is None or rank > best[0]:
                 best = (rank, python)
     return best[1] if best else None

@@ -48,6 +48,7 @@ def images(facts: Facts) -> tuple[ImageRow, ...]:
             os=row["os"],
             python=row["python"],
             tags={"slim": row["reference"].partition(":")[2]},
+            published="seen" if row["first_seen"] or row["last_seen"] else "named",
             platforms=tuple(PLATFORMS[name] for name in row["platforms"]),
             first_seen=row["first_seen"],
             last_seen=row["last_seen"],
