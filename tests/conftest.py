@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import pytest
@@ -21,6 +22,7 @@ _LANES: Final = (
     ("ssh", {"sshd"}),
     ("packages", {"registry", "wheels"}),
 )
+_told_to_end: Final = threading.Event()
 _lane_of: Final[dict[str, str]] = {}
 _seconds: Final[collections.defaultdict[str, float]] = collections.defaultdict(float)
 
@@ -41,6 +43,7 @@ def pytest_configure() -> None:
 
     def interrupt(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would cut the stopping short
+        _told_to_end.set()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
@@ -53,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         default = item.path.relative_to(item.config.rootpath / "tests").parts[0]
         _lane_of[item.nodeid] = marker.args[0] if marker else next((name for name, uses in _LANES if uses & used), default)
+
+
+def pytest_runtest_logfinish() -> None:
+    """End after the test that was told to: a verb under test takes an interrupt for its own, and only its test would end."""
+    if _told_to_end.is_set():
+        pytest.exit("told to end", returncode=130)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
