@@ -20,7 +20,7 @@ from provisioner.stack.option_rules import extensions_compile
 from provisioner.stack.package_rules import packages_fit
 from provisioner.stack.packages import picks, pin_of
 from provisioner.stack.pythons import choose_python
-from provisioner.stack.system_cuda import from_system, image_has_libraries
+from provisioner.stack.system_cuda import from_system, image_has_libraries, image_holds_no_copy
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Range, Version
 
@@ -324,6 +324,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     libraries_fit,
     ranges_fit,
     image_has_libraries,
+    image_holds_no_copy,
     extensions_compile,
     has_image,
 )
