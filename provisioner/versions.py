@@ -59,7 +59,7 @@ class Version:
     @property
     def minor(self) -> Version:
         """The first two numbers: CUDA 12.8 of 12.8.1."""
-        return Version(".".join(self.text.split(".")[:2])) if len(self.numbers) > 2 or self.suffix else self  # noqa: PLR2004
+        return _minor(self.text) if len(self.numbers) > 2 or self.suffix else self  # noqa: PLR2004 - CUDA 12.8 has two
 
     def within(self, prefix: Version) -> bool:
         """Whether this version is one of `prefix`: 12.8.1 is within 12.8 and within 12."""
@@ -79,6 +79,12 @@ class Version:
 
     def __repr__(self) -> str:
         return f"Version({self.text!r})"
+
+
+@functools.lru_cache(maxsize=4096)
+def _minor(text: str) -> Version:
+    """The first two numbers of a version: few texts, asked for by the ten thousand."""
+    return Version(".".join(text.split(".")[:2]))
 
 
 class Range:
