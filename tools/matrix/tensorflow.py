@@ -133,6 +133,7 @@ def _arm64(facts: Facts, row: Row) -> Variant:
         published="seen",
         pythons=tuple(wheel["pythons"]),
         glibc=glibc_of(wheel["wheel_tag"]),
+        download=wheel.get("wheel_bytes"),
         pins=_pins(row),
         note="a CPU build, whatever extras it names",
         source=(*facts.sources("tensorflow", "wheel"), *facts.sources("tensorflow_arm64", "tensorflow_listing")),

@@ -144,7 +144,7 @@ def requirements_of(metadata: str, platform: Platform = "linux/amd64", *, extra:
         named = re.findall(r"platform_machine\s*==\s*['\"](\w+)['\"]", marker)
         system = re.search(r"(?:platform_system|sys_platform)\s*==\s*['\"](\w+)['\"]", marker)
         of_extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", marker)
-        if match is None or (of_extra[1] if of_extra else "") != extra or (named and machine not in named):
+        if match is None or (of_extra[1].replace("_", "-") if of_extra else "") != extra or (named and machine not in named):
             continue
         if system is None or system[1].lower() == "linux":
             found.setdefault(match[1].lower().replace("_", "-"), match[2].replace(" ", ""))
