@@ -18,7 +18,6 @@ _LONGEST = 200  # characters; wheels of nightly builds have versions of 40
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
-@functools.total_ordering
 class Version:
     """A version that keeps its text (`580.65.06`) and is ordered by its leading numbers (580, 65, 6).
 
@@ -70,6 +69,16 @@ class Version:
 
     def __lt__(self, other: Version) -> bool:
         return self._order < other._order
+
+    # All four are written out: what functools would make of one costs a call more, and the resolver compares all the time.
+    def __le__(self, other: Version) -> bool:
+        return self._order <= other._order
+
+    def __gt__(self, other: Version) -> bool:
+        return self._order > other._order
+
+    def __ge__(self, other: Version) -> bool:
+        return self._order >= other._order
 
     def __hash__(self) -> int:
         return hash(self._order)

@@ -345,5 +345,7 @@ BUILD_RULES: tuple[Rule, ...] = (
     extensions_compile,
     has_image,
 )
+#: Those whose refusals have the rules PINS, FOR_PLATFORM and FOR_GPU: whether a build is of the kind that was asked.
+KIND_RULES: tuple[Rule, ...] = (pins_hold, built_for_platform, is_for_gpu)
 #: Those that also decide where no framework is asked, only a CUDA.
 BARE_RULES: tuple[Rule, ...] = (runs_on_gpu, driver_runs_cuda)
