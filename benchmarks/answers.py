@@ -125,7 +125,7 @@ def measure(*, remedies: bool, twice: bool) -> Measured:
 
 def print_answers() -> None:
     """Measure, and print one line for each case."""
-    print(f"\n{f'{COUNT} requests, in process':32}{'median':>8}{'p99':>8}{'max':>8} ms{'peak MB':>10}{'ok':>6}  answers")
+    print(f"\n{f'{COUNT} requests, in process':36}{'median':>8}{'p99':>8}{'max':>8} ms{'peak MB':>10}{'ok':>6}  answers")
     medians: dict[tuple[bool, bool], Measured] = {}
     for twice in (False, True):
         for remedies in (False, True):
@@ -137,7 +137,7 @@ def print_answers() -> None:
             found = medians[twice, remedies] = Measured(*json.loads(done.stdout))
             label = f"decide, {'with' if remedies else 'without'} remedies{', rows twice' if twice else ''}"
             numbers = f"{found.median:8.2f}{found.p99:8.2f}{found.most:8.1f}   {found.peak:10.0f}"
-            print(f"{label:32}{numbers}{found.ok:6.0%}  {found.digest}")
+            print(f"{label:36}{numbers}{found.ok:6.0%}  {found.digest}")
     for remedies in (False, True):
         once, twice_ = medians[False, remedies], medians[True, remedies]
         growth = f"median {twice_.median / once.median:.2f}, 99th percentile {twice_.p99 / once.p99:.2f}"
