@@ -29,7 +29,7 @@ fix: $(VENV)/.project ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.project ## whole-process times against hpccm
+bench: $(VENV)/.project ## whole-process times against hpccm, and 1,000 answers of the resolver
 	$(BIN)/python -m benchmarks $(ARGS)
 
 cases: $(VENV)/.project ## answer the cases from public reports, with a score for each kind

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from benchmarks.answers import print_answers
+
 _BIN: Final = Path(sys.executable).parent
 _REQUEST: Final = ("torch==2.9.1", "--gpu", "h100", "--driver", "550.54.14")
 _MEASURE: Final = "hpccm"
@@ -55,7 +57,7 @@ def seconds(processes: list[list[str]], folder: Path) -> float:
 
 
 def main() -> int:
-    """Print one line for each command."""
+    """Print one line for each command, and what `benchmarks.answers` measures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="how often each command runs (15, at least 10)")
     rounds = max(10, parser.parse_args().rounds)
@@ -73,6 +75,7 @@ def main() -> int:
         aim = f"   aim: {_AIMS[label]}" if label in _AIMS else ""
         numbers = f"{min(own):8.0f}{median * 1000:8.0f}{max(own):8.0f}   "
         print(f"{label:24}{numbers}{median / medians[_MEASURE]:18.2f}{min(own) / min(measure):16.2f}{aim}")
+    print_answers()
     return 0
 
 

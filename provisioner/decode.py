@@ -36,10 +36,13 @@ MAX_BYTES = 10_000_000
 MOST_PROBLEMS = 50
 #: The longest sentence about one mistake, in characters: it may quote the file, and the file may be hostile.
 _LONGEST = 600
+_NO_ALIAS = "anchors and aliases are not used here; write it out"
 _MISSING = object()
 _NULL = "tag:yaml.org,2002:null"
 _STR = "tag:yaml.org,2002:str"
 _NUMERIC = {"tag:yaml.org,2002:float", "tag:yaml.org,2002:int"}
+#: What may be an alias; only a text with one is looked through for them.
+_MAY_BE_ALIAS = re.compile(r"(?:^|[\s\[{,])\*[^\s\[\]{},]", re.MULTILINE)
 
 
 def read_text(path: Path, error: type[DataError] = DataError, *, limit: int = MAX_BYTES) -> str:
@@ -88,6 +91,8 @@ def decode(
     """Decode `text`, which `source` names in messages. `strict` refuses an unquoted 12.10 where a text is wanted (the matrix)."""
     decoder = Decoder(source, strict=strict)
     node = decoder.compose(text)
+    if node is not None:
+        decoder.refuse_aliases(text)
     result = decoder.read(node, wanted, "the file") if node is not None else _MISSING
     if decoder.problems:
         raise error(sorted(decoder.problems, key=lambda problem: (problem.line, problem.column)))
@@ -103,7 +108,9 @@ class Decoder:
         self.strict = strict
         self.problems: list[Problem] = []
         self._count = 0
+        self._refused = 0  # what was not read: the mistakes, and what an alias stands for
         self._visited: set[int] = set()
+        self._aliases = False  # whether there are some, and their places were told
 
     def compose(self, text: str) -> yaml.Node | None:
         """The node tree of `text`, or None after noting why there is none."""
@@ -125,10 +132,24 @@ class Decoder:
             self.problems.append(Problem(file=self.source, message="empty"))
         return node
 
+    def refuse_aliases(self, text: str) -> None:
+        """Note each alias of `text`, which was composed, where it stands: a node of the tree has only the place of its anchor."""
+        if not _MAY_BE_ALIAS.search(text):
+            return
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                self._aliases = True
+                self._note_at(event.start_mark, _NO_ALIAS)
+                if self._count > MOST_PROBLEMS:
+                    return
+
     def note(self, node: yaml.Node, message: str) -> object:
         """Note a problem at `node`; the result marks that there is no value. Of very many the first are kept."""
-        mark = node.start_mark
+        return self._note_at(node.start_mark, message)
+
+    def _note_at(self, mark: Any, message: str) -> Any:  # noqa: ANN401 - PyYAML has no types
         self._count += 1
+        self._refused += 1
         if self._count == MOST_PROBLEMS + 1:
             message = f"there are more mistakes: these are the first {MOST_PROBLEMS}"
         if self._count <= MOST_PROBLEMS + 1:
@@ -140,7 +161,10 @@ class Decoder:
         """The value of type `wanted` at `node`; a problem is noted, and a marker returned, when it is not one."""
         if not isinstance(node, yaml.ScalarNode):
             if id(node) in self._visited:
-                return self.note(node, "anchors and aliases are not used here; write it out")
+                if not self._aliases:
+                    return self.note(node, _NO_ALIAS)
+                self._refused += 1  # `refuse_aliases` has told the place of the alias
+                return _MISSING
             self._visited.add(id(node))
         origin = get_origin(wanted)
         if origin in {typing.Union, types.UnionType}:
@@ -167,8 +191,9 @@ class Decoder:
         for choice in rest:  # the first that takes the node without a problem; order in the annotation is order of trial
             trial = Decoder(self.source, strict=self.strict)
             trial._visited |= self._visited
+            trial._aliases = self._aliases
             result = trial.read(node, choice, where)
-            if not trial.problems:
+            if not trial._refused:
                 self._visited = trial._visited
                 return result
         return self.note(node, f"{where} must be {' or '.join(_name(choice) for choice in rest)}")
@@ -208,7 +233,7 @@ class Decoder:
     def _record(self, node: yaml.Node, wanted: type[Any], where: str) -> Any:  # noqa: ANN401 - see read
         if not isinstance(node, yaml.MappingNode):
             return self.note(node, f"{where} must be a mapping")
-        before = self._count
+        before = self._refused
         pairs = self._pairs(node)
         keys = {key.value: key for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
         known = _fields(cast("Hashable", wanted))
@@ -225,7 +250,7 @@ class Decoder:
         for key, (name, _, required) in known.items():
             if required and key not in pairs and name not in found:
                 self.note(node, f"{key} is missing")
-        if self._count > before:
+        if self._refused > before:
             return _MISSING
         try:
             return wanted(**found)

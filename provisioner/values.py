@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
@@ -77,7 +77,10 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - any value
 
 
 def _eq(self: Any, other: object) -> bool:  # noqa: ANN401 - any value
-    return _entries(self) == _entries(other) if type(self) is type(other) else NotImplemented
+    if self is other:
+        return True
+    names: Iterable[str] = self.__dataclass_fields__
+    return all(getattr(self, name) == getattr(other, name) for name in names) if type(self) is type(other) else NotImplemented
 
 
 def _hash(self: Any) -> int:  # noqa: ANN401 - any value

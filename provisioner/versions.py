@@ -18,7 +18,6 @@ _LONGEST = 200  # characters; wheels of nightly builds have versions of 40
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
-@functools.total_ordering
 class Version:
     """A version that keeps its text (`580.65.06`) and is ordered by its leading numbers (580, 65, 6).
 
@@ -59,7 +58,7 @@ class Version:
     @property
     def minor(self) -> Version:
         """The first two numbers: CUDA 12.8 of 12.8.1."""
-        return Version(".".join(self.text.split(".")[:2])) if len(self.numbers) > 2 or self.suffix else self  # noqa: PLR2004
+        return _minor(self.text) if len(self.numbers) > 2 or self.suffix else self  # noqa: PLR2004 - CUDA 12.8 has two
 
     def within(self, prefix: Version) -> bool:
         """Whether this version is one of `prefix`: 12.8.1 is within 12.8 and within 12."""
@@ -71,6 +70,16 @@ class Version:
     def __lt__(self, other: Version) -> bool:
         return self._order < other._order
 
+    # All four are written out: what functools would make of one costs a call more, and the resolver compares all the time.
+    def __le__(self, other: Version) -> bool:
+        return self._order <= other._order
+
+    def __gt__(self, other: Version) -> bool:
+        return self._order > other._order
+
+    def __ge__(self, other: Version) -> bool:
+        return self._order >= other._order
+
     def __hash__(self) -> int:
         return hash(self._order)
 
@@ -79,6 +88,12 @@ class Version:
 
     def __repr__(self) -> str:
         return f"Version({self.text!r})"
+
+
+@functools.lru_cache(maxsize=4096)
+def _minor(text: str) -> Version:
+    """The first two numbers of a version: few texts, asked for by the ten thousand."""
+    return Version(".".join(text.split(".")[:2]))
 
 
 class Range:

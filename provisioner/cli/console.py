@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from provisioner.errors import ProvisionerError, UsageError
@@ -80,12 +79,16 @@ def bug(failure: Exception, *, as_json: bool) -> int:
     kept = _keep_traceback(failure)
     where = f"the traceback is in {kept}" if kept else "set PROVISIONER_TRACEBACK=1 to see the traceback"
     if os.environ.get("PROVISIONER_TRACEBACK"):
+        import traceback
+
         traceback.print_exception(failure)
     message = f"a bug in provisioner: {type(failure).__name__}: {failure}"
     return fail(ProvisionerError(message, hint=f"please report it; {where}"), as_json=as_json)
 
 
 def _keep_traceback(failure: Exception) -> str | None:
+    import traceback
+
     from provisioner.resources import state_folder
 
     try:

@@ -94,7 +94,7 @@ def check(*, online: bool, site: Path | None, common: Common) -> int:
 @click.option("--site", type=options.FILE, metavar="FILE", help="site.yaml: mirrors and proxies.")
 @options.common
 def refresh(*, framework: str, again: int, write: bool, accept: bool, site: Path | None, common: Common) -> int:
-    """Read new releases from the package index, a few files inside each wheel, and show what differs from the matrix."""
+    """Read new releases of torch, tensorflow or jax from the package index, inside the wheels, and show what differs."""
     import datetime as dt
 
     from provisioner.flows.refresh import Wish

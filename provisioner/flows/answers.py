@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from provisioner.findings import Finding
 from provisioner.report import text
 from provisioner.report.answer import Answer
 from provisioner.report.stack import stack_json
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from provisioner.files.site import Site
-    from provisioner.findings import Finding
     from provisioner.flows.inputs import Gathered
     from provisioner.stack.answer import Decision, Note
     from provisioner.stack.lock import Candidate, Refusal
@@ -133,12 +133,13 @@ def decision_findings(decision: Decision) -> tuple[Finding, ...]:
 
 def _finding(entry: Refusal | Note) -> Finding:
     """A refusal has the severity of its row; a note neither refuses nor passes, and is information whatever its row says."""
-    from provisioner.knowledge.registry import finding
     from provisioner.stack.answer import Note
 
-    remedies = () if isinstance(entry, Note) else entry.remedies
-    made = finding(entry.finding, entry.fact, because=entry.because, remedies=remedies, rule=entry.rule)
-    return replace(made, severity="info") if isinstance(entry, Note) else made
+    if isinstance(entry, Note):  # without a look at its row: that a stack was found must not wait for the registry
+        return Finding(id=entry.finding, rule=entry.rule, severity="info", message=entry.fact, because=tuple(entry.because))
+    from provisioner.knowledge.registry import finding
+
+    return finding(entry.finding, entry.fact, because=entry.because, remedies=entry.remedies, rule=entry.rule)
 
 
 def _candidate_json(candidate: Candidate) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def _with_this_machine(request: Request, site: Site | None, matrix: Matrix) -> G
     from provisioner.hosts.probe import probe
     from provisioner.stack.request import request_of_facts
 
-    facts = probe(LocalRunner(), ("system", "machine", "glibc", "gpus", "driver"))
+    facts = probe(LocalRunner(), ("system", "machine", "glibc", "gpus", "driver", "virtualization"))
     if not facts.gpus.known or not facts.gpus.found:
         why = facts.gpus.why_not or "it has no NVIDIA GPU that a driver reports"
         return Gathered(request=request, named_site=site, unseen=f"no GPU was named, and this machine cannot say one: {why}")

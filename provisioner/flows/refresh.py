@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from provisioner.edges.wheel_reader import Listed, Listing
+    from provisioner.edges.wheel_reader import Listing
     from provisioner.findings import Verdict
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.refresh import Refreshed
-    from provisioner.stack.rows import MatrixFile, Release, Source, Variant
-    from provisioner.stack.upstream.pytorch import Offer, WheelText
-    from provisioner.versions import Version
+    from provisioner.stack.rows import MatrixFile, Source, Variant
 
     Tell = Callable[[str], None]
 
@@ -44,24 +42,26 @@ def refresh(wish: Wish, day: str, tell: Tell = lambda _: None) -> Answer:
 
     UsageError for a framework that cannot be read; ProvisionerError when the index does not answer.
     """
+    from provisioner.flows.refresh_readers import reader_of, source_of
     from provisioner.stack.refresh import gone, to_read
-    from provisioner.stack.upstream import REFRESHABLE, pytorch
+    from provisioner.stack.upstream import REFRESHABLE
+    from provisioner.stack.upstream.wheels import UnreadableWheel
 
     if wish.framework not in REFRESHABLE:
         raise UsageError(f"{wish.framework!r} cannot be refreshed from an index", hint=f"this can: {', '.join(REFRESHABLE)}")
-    matrix, source, began = matrix_with(wish.matrix), pytorch.source_of(day), time.monotonic()
+    matrix, source, began = matrix_with(wish.matrix), source_of(wish.framework, day), time.monotonic()
     found: list[Refreshed] = []
     failed: list[str] = []
     with _listing(wish.site, matrix) as index:
-        reader = _Reader(index, source)
-        listed = pytorch.releases_in(reader.offers(wish.framework))
-        failed += gone(matrix, wish.framework, listed)
+        reader = reader_of(wish.framework, index, source)
+        failed += gone(matrix, wish.framework, reader.there())
         known = matrix
-        for version in to_read(matrix, wish.framework, listed, wish.again):
+        readable = [version for version in reader.releases() if version >= reader.first]
+        for version in to_read(matrix, wish.framework, readable, wish.again):
             tell(f"reading {wish.framework} {version}")
             try:
                 one = reader.compared(known, version)
-            except pytorch.UnreadableWheel as failure:
+            except UnreadableWheel as failure:
                 failed.append(failure.message)
                 continue
             found.append(one)
@@ -119,90 +119,6 @@ def _listing(site_file: Path | None, matrix: Matrix) -> AbstractContextManager[L
         raise ProvisionerError("the site says that the package index may not be asked", hint="run it where it may be asked")
     place = read_address(address, os.environ) if address else None
     return listing(place, Access(ca=site.ca_pem, proxies=proxies_of(site)))
-
-
-class _Reader:
-    """Reads releases from one index; listings and companions are read once."""
-
-    def __init__(self, index: Listing, source: Source) -> None:
-        self._index, self._source = index, source
-        self._listed: dict[str, dict[str, Listed]] = {}
-        self._metadata: dict[str, str] = {}
-
-    def offers(self, project: str) -> tuple[Offer, ...]:
-        """The wheels of a project."""
-        from provisioner.stack.upstream.pytorch import Offer
-
-        if project not in self._listed:
-            self._listed[project] = {file.name: file for file in self._index.files(project)}
-        return tuple(Offer(name=file.name, size=file.size, day=file.day) for file in self._listed[project].values())
-
-    def compared(self, matrix: Matrix, version: Version) -> Refreshed:
-        """One release against `matrix`."""
-        from provisioner.stack.refresh import compared
-        from provisioner.stack.upstream import pytorch
-
-        offers = self.offers(pytorch.PROJECT)
-        rows: list[Variant] = []
-        notes: list[str] = []
-        release: Release | None = None
-        for platform in pytorch.MACHINES.values():
-            here = pytorch.offers_of(offers, version, platform)
-            if not here:
-                continue
-            text = self._text(here[0])
-            row = pytorch.variant_of(text, here, self._source.id)
-            rows.append(row)
-            notes += [f"{text.name}: {said}" for said in pytorch.disagreements(text, row)]
-            if release is None:
-                day = min((offer.day for offer in here if offer.day), default=None)
-                release = pytorch.release_of(text, day, self._companions(version, day), self._source.id)
-        if release is None:  # the listing named it
-            raise pytorch.UnreadableWheel(f"{version} has no wheel for Linux")
-        return compared(matrix, release, rows, beside=pytorch.unread_builds(rows), notes=notes)
-
-    def _text(self, offer: Offer) -> WheelText:
-        from provisioner.stack.upstream import pytorch
-
-        wheel = self._index.open(self._listed[pytorch.PROJECT][offer.name])
-        texts: dict[str, str | None] = {}
-        for ending in (pytorch.VERSION, pytorch.METADATA, pytorch.TABLE):
-            name = wheel.member(ending)
-            texts[ending] = wheel.read(name).decode("utf-8", "replace") if name else None
-        library, version = wheel.member(pytorch.LIBRARY), texts[pytorch.VERSION]
-        if version is None or library is None:
-            raise pytorch.UnreadableWheel(f"{offer.name} lacks {pytorch.VERSION} or {pytorch.LIBRARY}")
-        return pytorch.WheelText(
-            name=offer.name,
-            version=version,
-            metadata=texts[pytorch.METADATA] or "",
-            table=texts[pytorch.TABLE],
-            library=pytorch.scan(wheel.stream(library)),
-        )
-
-    def _companions(self, version: Version, day: str | None) -> dict[str, str | None]:
-        from provisioner.stack.upstream import pytorch
-
-        vision, audio = self.offers(pytorch.VISION), self.offers(pytorch.AUDIO)
-        near = {release: self._asks(pytorch.VISION, release) for release in pytorch.near_in_time(vision, day)[:1]}
-        line = {release: self._asks(pytorch.AUDIO, release) for release in pytorch.line_of(audio, version)}
-        return {
-            pytorch.VISION: pytorch.companion_bound(near, version, line=False),
-            pytorch.AUDIO: pytorch.companion_bound(line, version, line=True),
-        }
-
-    def _asks(self, project: str, release: Version) -> str:
-        """METADATA of a companion's release, of whichever wheel."""
-        from provisioner.stack.upstream import pytorch
-
-        offers = self.offers(project)
-        here = next(offers for each in pytorch.MACHINES.values() if (offers := pytorch.offers_of(offers, release, each)))
-        name = here[0].name
-        if name not in self._metadata:
-            wheel = self._index.open(self._listed[project][name])
-            member = wheel.member(pytorch.METADATA)
-            self._metadata[name] = wheel.read(member).decode("utf-8", "replace") if member else ""
-        return self._metadata[name]
 
 
 def _with(matrix: Matrix, one: Refreshed, source: Source, day: str) -> Matrix:

@@ -45,7 +45,10 @@ def _change(change: Any) -> str:  # noqa: ANN401 - a Change of the stack
 
 
 def _row(row: Any) -> str:  # noqa: ANN401 - a row of any section
-    names = ("tag", "platform", "date", "cuda", "cudnn", "nccl", "sass", "pythons", "glibc", "download", "companions")
+    names = (
+        *("tag", "platform", "date", "requirement", "cuda", "cudnn", "nccl", "libraries", "sass", "ptx", "pythons", "glibc"),
+        *("download", "companions", "numpy", "note"),
+    )
     shown = []
     for name in names:
         entry = getattr(row, name, None)

@@ -70,9 +70,12 @@ def brief(reason: Because) -> str:
 
 
 def size(found: Size) -> str:
-    """`4.1 GB to download, 7.2 GB on disk (measured: …)`."""
+    """`4.1 GB to download, 7.2 GB on disk (measured: …); 3.0 GB of it are CUDA libraries: …`."""
     disk = f", {_gb(found.unpacked)} on disk" if found.unpacked is not None else ""
-    return f"{_gb(found.download)} to download{disk} ({found.basis})"
+    twice = (
+        f"; {_gb(found.cuda)} of the download are CUDA libraries: a CUDA base image would hold them twice" if found.cuda else ""
+    )
+    return f"{_gb(found.download)} to download{disk} ({found.basis}){twice}"
 
 
 def _gb(count: int) -> str:

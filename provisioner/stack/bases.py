@@ -100,9 +100,9 @@ def choose_base(asked: Asked, build: Variant, python: str, *, forward: bool) -> 
     for base in _shelf(asked.matrix, flavours, asked.request.platform).get(python, ()):
         if asked.image_system is not None and base.row.os != asked.image_system.id:
             continue
-        if system and not serves(asked, build, base.row, base.flavour):
+        if not _cuda_fits(base.row, build) or base.takes(floor) is False:
             continue
-        if _cuda_fits(base.row, build) and base.takes(floor) is not False:
+        if not system or serves(asked, build, base.row, base.flavour):  # last, for it costs most
             return base
     return None
 

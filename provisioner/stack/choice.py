@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.findings import Because
+from provisioner.stack.around import is_guess
 from provisioner.stack.asked import modules_for, reason
 from provisioner.stack.bases import choose_base, choose_build_base
 from provisioner.stack.command import install_command
@@ -58,7 +59,7 @@ def preference(asked: Asked, build: Variant) -> tuple[object, ...]:
     return (
         asked.gpu is not False and build.cuda is None,
         0 if _driver_is_free(asked) else rank,
-        build.cuda is not None and build.sass is None,
+        is_guess(build),
         not build.default,
         build.published != "seen",
         tuple(-number for number in cuda.numbers),
@@ -170,7 +171,8 @@ def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
         asked_too = "was asked and " if pinned else ""
         seen = "was seen on its index and " if build.published == "seen" else ""
         natively = " natively on this driver" if asked.request.prefer == "native" else ""
-        fact = f"{build.framework} {build.version} is the newest release that {asked_too}has a build that {seen}runs{natively}"
+        runs = "is known to run" if not is_guess(build) and _newer_is_guess(asked, build) else "runs"
+        fact = f"{build.framework} {build.version} is the newest release that {asked_too}has a build that {seen}{runs}{natively}"
         why.append(asked.because(fact, "releases", release))
     kind = "is what the default index serves" if build.default else f"comes from {build.index}"
     chosen = "was asked" if asked.python is not None else "the newest settled one with a maintained base image"
@@ -178,6 +180,11 @@ def _why(asked: Asked, build: Variant, python: str) -> list[Because]:
     fact = f"the {build.tag} build for {build.platform} {kind}; it exists for Python {python} ({chosen}){needs}"
     why.append(Because(fact=fact, source=row))
     return why
+
+
+def _newer_is_guess(asked: Asked, build: Variant) -> bool:
+    newer = [release for release in asked.releases if release.version > build.version]
+    return bool(asked.targets) and any(is_guess(row) for release in newer for row in asked.builds(release))
 
 
 def lowest(asked: Asked) -> Machine:

@@ -100,15 +100,19 @@ def matrix_of(compiled: dict[str, Any], sha256: str) -> Matrix:
 
 def _revive(row: type[Any], plain: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     fields = dataclasses.fields(row)
-    names = [field.name for field in fields]
     # Only the fields that need work are touched, by their place.
     columns = [(at, make) for at, field in enumerate(fields) if (make := _REVIVE.get(str(field.type))) is not None]
+    # The rows were checked when the text was compiled, so their slots are filled without the way through `__init__`.
+    fill = [getattr(row, field.name).__set__ for field in fields]
     values = []
     for line in plain:
         entries = list(line)
         for at, make in columns:
             entries[at] = make(entries[at])
-        values.append(row(**dict(zip(names, entries, strict=True))))
+        made = object.__new__(row)
+        for put, entry in zip(fill, entries, strict=True):
+            put(made, entry)
+        values.append(made)
     return tuple(values)
 
 

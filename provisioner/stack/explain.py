@@ -9,8 +9,8 @@ from provisioner.stack.choice import preference
 from provisioner.stack.lock import Candidate, Refusal
 from provisioner.stack.meeting import mode_of
 from provisioner.stack.reading import read
-from provisioner.stack.resolve import Judged, judge_build, judge_parts
-from provisioner.stack.rules import FOR_GPU, FOR_PLATFORM, PINS, named
+from provisioner.stack.resolve import Judged, judge_build, judge_parts, judged
+from provisioner.stack.rules import FOR_GPU, FOR_PLATFORM, KIND_RULES, PINS, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.request import Request
     from provisioner.stack.rows import Variant
-
-    #: A build and what refuses it.
-    Miss = tuple[Variant, tuple[Refusal, ...]]
 
 _SHOWN = 8  # further refusals after those of the closest miss
 
@@ -62,16 +59,16 @@ def refusals_of(asked: Asked, parts: Judged, denied: Sequence[Variant] = ()) -> 
     Closest is the build that fewest rules refuse, with those first that hold the pins; after its refusals comes one of each
     other kind. Where a build is refused only because something is not known, that alone is the answer, and no conflict.
     """
+    builds = [build for release in asked.releases for build in asked.builds(release)]
+    near = _nearest_kind(asked, builds)
     misses = [
         (build, (*judge_build(asked, build).refusals, *((_not_there(asked, build),) if build in denied else ())))
-        for release in asked.releases
-        for build in asked.builds(release)
+        for build in near or builds
     ]
-    near = _nearest_kind(misses)
     found = list(parts.refusals)
-    if not near and misses:
-        found.append(_no_such_build(asked, [build for build, _ in misses]))
-    ranked = sorted(near or misses, key=lambda miss: (_certain(miss[1]), len(miss[1]), preference(asked, miss[0])))
+    if not near and builds:
+        found.append(_no_such_build(asked, builds))
+    ranked = sorted(misses, key=lambda miss: (_certain(miss[1]), len(miss[1]), preference(asked, miss[0])))
     if ranked and not _certain((*found, *ranked[0][1])):
         return (*found, *ranked[0][1])
     shown = 0
@@ -92,10 +89,14 @@ def _not_there(asked: Asked, build: Variant) -> Refusal:
     return Refusal(rule="is-published", finding="build-not-published", fact=fact, because=because)
 
 
-def _nearest_kind(misses: Sequence[Miss]) -> Sequence[Miss]:
-    """Of the builds that hold the pins: those for the platform and the GPU, else those for the platform, else any."""
+def _nearest_kind(asked: Asked, builds: Sequence[Variant]) -> Sequence[Variant]:
+    """Of the builds that hold the pins: those for the platform and the GPU, else those for the platform, else any.
+
+    Only the rules that tell these kinds apart are asked: the rest cost more, and most builds are of another kind.
+    """
+    misses = [(build, judged(asked, (item for rule in KIND_RULES for item in rule(asked, build))).refusals) for build in builds]
     for far in ({PINS, FOR_PLATFORM, FOR_GPU}, {PINS, FOR_PLATFORM}, {PINS}):
-        near = [miss for miss in misses if not far & {item.rule for item in miss[1]}]
+        near = [build for build, refusals in misses if not far & {item.rule for item in refusals}]
         if near:
             return near
     return ()

@@ -36,7 +36,8 @@ def match_gpus(asked: str, matrix: Matrix) -> tuple[Gpu, ...]:
     words = _telling(_words(text))
     if not words:
         return ()
-    found = tuple(gpu for gpu in matrix.gpus if any(_holds(_telling(name), words) for name in _names(gpu)))
+    near = (gpu for gpu in matrix.gpus if _may_hold(gpu, words))
+    found = tuple(gpu for gpu in near if any(_holds(_telling(name), words) for name in _names(gpu)))
     spelt = tuple(gpu for gpu in found if any(_holds(name, _words(text)) for name in _names(gpu)))
     return spelt if spelt and words != _words(text) else found
 
@@ -49,6 +50,12 @@ def _words(name: str) -> tuple[str, ...]:
 
 def _telling(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _SAYS_NOTHING)
+
+
+def _may_hold(gpu: Gpu, words: tuple[str, ...]) -> bool:
+    """Whether the names have these letters and digits at all: most have not, and need not be split."""
+    text = " ".join((gpu.name, *gpu.aliases)).lower()
+    return all(word in text for word in words)
 
 
 def _names(gpu: Gpu) -> tuple[tuple[str, ...], ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from provisioner.stack.rows import SECTIONS, key_of, order_of
 from provisioner.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from provisioner.stack.matrix import Matrix
     from provisioner.stack.rows import PackageRow, Variant
@@ -52,6 +53,7 @@ def check(matrix: Matrix) -> tuple[Fault, ...]:
         if (row.framework, row.version) not in built_for_cpu
     ]
     faults += _beside(matrix)
+    faults += _needs_itself(matrix)
     return tuple(faults)
 
 
@@ -151,17 +153,90 @@ def _package(row: PackageRow) -> Iterator[str]:
         yield "cuda and cuda_major disagree"
 
 
-def places_in(text: str) -> Mapping[tuple[str, str], tuple[int, int]]:
-    """Where each row of a matrix text stands: section and key → line and column."""
+def _needs_itself(matrix: Matrix) -> Iterator[Fault]:
+    """Packages that need one another in a circle: each row by itself is well formed, and nobody could install or compile them."""
+    needs: dict[str, set[str]] = {}
+    rows: dict[str, PackageRow] = {}
+    for row in matrix.packages:
+        recipe = matrix.recipe(row.recipe) if row.recipe else None
+        rows[row.package] = row
+        needs.setdefault(row.package, set()).update(row.requires, recipe.build_needs if recipe else ())
+    for name, row in rows.items():
+        way = _way_back(needs, name)
+        if way:
+            message = f"needs itself: {' -> '.join((name, *way))}"
+            yield Fault(section="packages", key=key_of("packages", row), message=message)
+
+
+def _way_back(needs: Mapping[str, set[str]], start: str) -> tuple[str, ...]:
+    """The shortest way from `start` to itself along `needs`; empty where there is none."""
+    ways: list[tuple[str, ...]] = [(name,) for name in sorted(needs[start] & needs.keys())]
+    seen: set[str] = set()
+    for way in ways:  # grows while it is read: the shorter ones come first
+        if way[-1] == start:
+            return way
+        if way[-1] not in seen:
+            seen.add(way[-1])
+            ways += [(*way, name) for name in sorted(needs[way[-1]] & needs.keys())]
+    return ()
+
+
+def faults_beside(text: str, below: Matrix | None) -> list[tuple[Fault, tuple[int, int]]]:
+    """The faults of the rows of a broken `text` that can be read, with their places; `below` has the rows that it stands on.
+
+    A reference to a section with a row that cannot be read is no fault: it may be that row.
+    """
+    from provisioner.stack.matrix import Matrix
+
+    rows, broken = _rows_of(text)
+    sections: dict[str, Callable[[], tuple[Any, ...]]] = {}
+    places: dict[tuple[str, str], tuple[int, int]] = {}
+    for section in SECTIONS:
+        merged = {key_of(section, row): row for row in below.rows(section)} if below is not None else {}
+        for row, place in rows.get(section, ()):
+            key = key_of(section, row)
+            merged[key], places[section, key] = row, place
+        sections[section] = functools.partial(tuple, [merged[key] for key in sorted(merged, key=order_of)])
+    faults = check(Matrix(collected="", sha256="", sections=sections))
+    unsure = tuple(f" is not in {section}" for section in broken)
+    return [
+        (fault, places[fault.section, fault.key])
+        for fault in faults
+        if (fault.section, fault.key) in places
+        and not fault.message.endswith(unsure)
+        and not (fault.section == "releases" and "variants" in broken)
+    ]
+
+
+def _rows_of(text: str) -> tuple[dict[str, list[tuple[Any, tuple[int, int]]]], set[str]]:
+    """The rows of a text that can be read, by section and with their places; and the sections with rows that cannot."""
+    import yaml
+
     from provisioner.decode import Decoder
 
-    decoder = Decoder("")
-    node = decoder.compose(text)
-    places: dict[tuple[str, str], tuple[int, int]] = {}
-    for section, rows in node.value if node is not None else ():
-        if section.value not in SECTIONS:
+    decoder = Decoder("", strict=True)
+    tree = decoder.compose(text)
+    found: dict[str, list[tuple[Any, tuple[int, int]]]] = {}
+    broken: set[str] = set()
+    if not isinstance(tree, yaml.MappingNode):
+        return found, broken
+    for section, rows in tree.value:
+        name = section.value if isinstance(section, yaml.ScalarNode) else ""
+        if name not in SECTIONS:
+            continue
+        if not isinstance(rows, yaml.SequenceNode):
+            broken.add(name)
             continue
         for row in rows.value:
-            made = decoder.read(row, SECTIONS[section.value].row, "")
-            places[section.value, key_of(section.value, made)] = row.start_mark.line + 1, row.start_mark.column + 1
-    return places
+            made = decoder.read(row, SECTIONS[name].row, "")
+            if isinstance(made, SECTIONS[name].row):
+                found.setdefault(name, []).append((made, (row.start_mark.line + 1, row.start_mark.column + 1)))
+            else:
+                broken.add(name)
+    return found, broken
+
+
+def places_in(text: str) -> Mapping[tuple[str, str], tuple[int, int]]:
+    """Where each row of a matrix text stands: section and key → line and column."""
+    rows, _ = _rows_of(text)
+    return {(section, key_of(section, row)): place for section, found in rows.items() for row, place in found}

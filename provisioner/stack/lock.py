@@ -38,10 +38,14 @@ class Image:
 
 @value
 class Size:
-    """The predicted download in bytes of the packages, and their size on disk; `basis` says how they are known."""
+    """The predicted download in bytes of the packages, and their size on disk; `basis` says how they are known.
+
+    `cuda`: the bytes of the download that are NVIDIA's libraries, which a CUDA base image (runtime, devel) holds a second time.
+    """
 
     download: int
     unpacked: int | None = None
+    cuda: int | None = None
     basis: str
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from provisioner.stack.gpus import Capability
+    from provisioner.stack.invariants import Fault
     from provisioner.versions import Version
 
 __all__ = [
@@ -230,10 +231,8 @@ class Matrix:
         """The rows that say what release `version` of a CUDA library runs on."""
         return tuple(
             row
-            for row in self.libraries
-            if (row.library, row.cuda_major) == (library, cuda_major)
-            and row.first <= version
-            and (row.before is None or version < row.before)
+            for row in self._grouped("libraries", "library").get(library, ())
+            if row.cuda_major == cuda_major and row.first <= version and (row.before is None or version < row.before)
         )
 
     def source(self, source_id: str) -> Source | None:
@@ -301,7 +300,7 @@ def overlay(matrix: Matrix, text: str, source: str, *, newer: bool = False) -> M
     MatrixError with every mistake and its place. An overlay has the form of the file, with the sections that it changes. `newer`:
     where the matrix is of a later day than the overlay, its own rows stay, and only others are added.
     """
-    extra = _decode(text, source)
+    extra = _decode(text, source, matrix)
     sections: dict[str, Callable[[], Rows]] = {name: functools.partial(matrix.rows, name) for name in SECTIONS}
     for name in SECTIONS:
         added = {key_of(name, row): row for row in getattr(extra, name)}  # one id twice: the later row, as with two overlays
@@ -321,11 +320,25 @@ def _matrix_of(file: MatrixFile, sha256: str) -> Matrix:
     return Matrix(collected=file.collected, sha256=sha256, sections=sections)
 
 
-def _decode(text: str, source: str) -> MatrixFile:
+def _decode(text: str, source: str, below: Matrix | None = None) -> MatrixFile:
+    """The file `text`, an overlay on `below`. Where that cannot be read, those of its rows that can be are checked too."""
     from provisioner.decode import decode
     from provisioner.errors import MatrixError
 
-    return decode(text, source, MatrixFile, MatrixError, strict=True)
+    try:
+        return decode(text, source, MatrixFile, MatrixError, strict=True)
+    except MatrixError as failure:
+        from provisioner.stack.invariants import faults_beside
+
+        more = [_problem(fault, source, place) for fault, place in faults_beside(text, below)]
+        if not more:
+            raise
+        problems = sorted((*failure.problems, *more), key=lambda problem: (problem.line, problem.column))
+        raise MatrixError(problems, hint=failure.hint) from failure
+
+
+def _problem(fault: Fault, source: str, place: tuple[int, int]) -> Problem:
+    return Problem(file=source, line=place[0], column=place[1], message=str(fault))
 
 
 def _refuse_faults(matrix: Matrix, text: str, source: str) -> None:
@@ -336,8 +349,5 @@ def _refuse_faults(matrix: Matrix, text: str, source: str) -> None:
     if not faults:
         return
     places = places_in(text)
-    problems = []
-    for fault in faults:
-        line, column = places.get((fault.section, fault.key), (0, 0))
-        problems.append(Problem(file=source, line=line, column=column, message=str(fault)))
+    problems = [_problem(fault, source, places.get((fault.section, fault.key), (0, 0))) for fault in faults]
     raise MatrixError(sorted(problems, key=lambda problem: (problem.line, problem.column)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from provisioner.findings import Because
 from provisioner.stack.answer import Judgement, Note
 from provisioner.stack.asked import modules_for
 from provisioner.stack.bases import base_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from provisioner.stack.asked import Asked, Machine, Target
     from provisioner.stack.rows import DriverBranch
+
+_WSL = "NVIDIA, CUDA on WSL User Guide, Getting Started with CUDA on WSL 2 (docs.nvidia.com/cuda/wsl-user-guide)"
 
 
 def gpu_has_driver(asked: Asked) -> Iterator[Judgement]:
@@ -204,6 +207,19 @@ def host_known(asked: Asked) -> Iterator[Judgement]:
         yield Note(rule="host-known", finding="system-not-in-data", fact=f"{fact}; jobs in containers do not depend on it")
 
 
+def driver_is_of_windows(asked: Asked) -> Iterator[Judgement]:
+    """Inside WSL 2 the driver is that of Windows: none is installed there, and its number is one of Windows."""
+    there = asked.request.wsl or (asked.request.wsl is None and (asked.request.os or "").lower().startswith("wsl"))
+    if not there or asked.gpu is False:
+        return
+    fact = (
+        "on hosts that are WSL 2 install or update the driver on Windows, and none inside: it would hide Windows' libcuda.so "
+        "(/usr/lib/wsl/lib); the number that nvidia-smi shows is Windows' own, and branches and floors here are those of Linux"
+    )
+    because = (Because(fact="no NVIDIA driver for Linux may be installed within WSL 2", source=_WSL),)
+    yield Note(rule="driver-is-of-windows", finding="wsl-driver-is-windows", fact=fact, because=because)
+
+
 #: Every rule on the parts, in the order in which causes are told.
 PART_RULES = (
     gpu_fits_platform,
@@ -217,5 +233,6 @@ PART_RULES = (
     image_fits,
     image_runs,
     driver_lives,
+    driver_is_of_windows,
     host_known,
 )

@@ -12,7 +12,7 @@ from provisioner.stack.catalogue import find_image
 from provisioner.stack.gpus import Capability
 from provisioner.stack.lock import Refusal
 from provisioner.stack.upstream import REFRESHABLE
-from provisioner.stack.wants import Wants, wants_of
+from provisioner.stack.wants import Wants, contradict, wants_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,8 +137,9 @@ def _target(word: str, matrix: Matrix, problems: list[Refusal]) -> Target | None
 
 
 def _ambiguous(word: str, products: Sequence[Gpu]) -> Refusal:
-    shown = ", ".join(f"{gpu.name} ({gpu.capability.sm})" for gpu in products)
-    fact = f"{word!r} is the name of {len(products)} products that differ in what they can run: {shown}; name one of them"
+    shown = ", ".join(f"{gpu.name} ({gpu.capability.sm})" for gpu in products[:_SHOWN])
+    more = f", … and {len(products) - _SHOWN} more" if len(products) > _SHOWN else ""
+    fact = f"{word!r} is the name of {len(products)} products that differ in what they can run: {shown}{more}; name one of them"
     return Refusal(rule="gpu-known", finding="gpu-ambiguous", fact=fact)
 
 
@@ -208,6 +209,9 @@ def _no_release(wants: Wants, known: Sequence[Release], matrix: Matrix) -> Refus
     if not known:
         fact = f"the data of {matrix.collected} hold no release of {name}"
         return Refusal(rule="release-known", finding="release-not-in-data", fact=fact, certain=False)
+    if contradict(bounds):
+        fact = f"{text}: no version of anything is {' and '.join(f'{sign}{bound}' for sign, bound in bounds)}"
+        return Refusal(rule="release-known", finding="no-such-release", fact=fact)
     newest, oldest = known[0].version, known[-1].version
     above = [
         bound

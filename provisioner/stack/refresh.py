@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from provisioner.stack.matrix import Matrix
-    from provisioner.stack.rows import Release, Source
+    from provisioner.stack.rows import Platform, Release, Source
 
 #: The fields of a row that are read; the others (also, note, source) are kept as they are.
-_VARIANT_FIELDS = ("cuda", "cudnn", "nccl", "pythons", "sass", "ptx", "glibc", "download")
-_RELEASE_FIELDS = ("date", "companions", "numpy2")
+_VARIANT_FIELDS = ("cuda", "cudnn", "nccl", "libraries", "pythons", "sass", "ptx", "glibc", "download")
+_RELEASE_FIELDS = ("date", "companions", "numpy2", "numpy")
 _LISTS = {"pythons": "Pythons", "sass": "architectures", "ptx": "PTX targets"}
 
 
@@ -76,13 +76,14 @@ def compared(
     if known is None:
         rows: list[tuple[str, Any]] = [("releases", release), *(("variants", row) for row in (*variants, *beside))]
         moves = [move for row in variants for move in _moves(matrix, _before(matrix, row), row)]
+        moves += _dropped(matrix, variants)
         return Refreshed(version=release.version, state="new", rows=tuple(rows), moves=tuple(moves), notes=tuple(notes))
     changes = list(_changes("releases", known, release, _RELEASE_FIELDS))
     merged = [("releases", _merged(known, release, changes))] if changes else []
-    fails: list[str] = []
+    fails = list(_lost(matrix, variants))
     moved: list[str] = []
     for row in variants:
-        old = _default(matrix, row.framework, row.version, row.platform)
+        old = _default(matrix, row, variants)
         if old is None:
             merged.append(("variants", row))
             changes.append(Change(key=key_of("variants", row), field="row", was="", now="new", fills=True))
@@ -107,15 +108,56 @@ def compared(
     )
 
 
-def _default(matrix: Matrix, framework: str, version: Version, platform: str) -> Variant | None:
-    rows = (row for row in matrix.variants_of(framework) if row.default and row.platform == platform)
-    return next((row for row in rows if row.version == version), None)
+def before(matrix: Matrix, framework: str, version: Version, tag: str, platform: Platform) -> Variant | None:
+    """The row of this very build, else the one of its tag in the release before; None when the matrix has neither."""
+    rows = (row for row in _defaults(matrix, framework, platform) if row.tag == tag and row.published == "seen")
+    return max((row for row in rows if row.version <= version), key=lambda row: row.version, default=None)
+
+
+def _defaults(matrix: Matrix, framework: str, platform: Platform) -> tuple[Variant, ...]:
+    return tuple(row for row in matrix.variants_of(framework) if row.default and row.platform == platform)
+
+
+def _default(matrix: Matrix, row: Variant, read: Sequence[Variant]) -> Variant | None:
+    """The known row that `row` was read for: the one of its tag, else the one whose tag nobody read, which then changed."""
+    known = [old for old in _defaults(matrix, row.framework, row.platform) if old.version == row.version]
+    same = next((old for old in known if old.tag == row.tag), None)
+    tags = {each.tag for each in read if each.platform == row.platform}
+    alike = (old for old in known if old.tag not in tags and (old.requirement is None) == (row.requirement is None))
+    return same or next((old for old in alike if (old.cuda is None) == (row.cuda is None) or len(tags) == 1), None)
+
+
+def _lost(matrix: Matrix, read: Sequence[Variant]) -> Iterable[str]:
+    """The extras of a known release that were seen on the index and were not found again."""
+    tags = {(row.platform, row.tag) for row in read}
+    for platform in dict.fromkeys(row.platform for row in read):
+        for old in _defaults(matrix, read[0].framework, platform):
+            seen = old.version == read[0].version and old.published == "seen" and old.requirement is not None
+            if seen and (platform, old.tag) not in tags:
+                yield f"{key_of('variants', old)}: the index no longer has this build"
+
+
+def _dropped(matrix: Matrix, read: Sequence[Variant]) -> Iterable[str]:
+    """The extras that the release before has and a new one does not: for whoever needs them it is a ceiling."""
+    tags = {(row.platform, row.tag) for row in read}
+    for row in {row.platform: row for row in read}.values():
+        older = [old for old in _defaults(matrix, row.framework, row.platform) if old.version < row.version]
+        last = max((old.version for old in older), default=None)
+        for old in older:
+            seen = old.version == last and old.published == "seen" and old.requirement is not None
+            if seen and (row.platform, old.tag) not in tags:
+                yield f"{row.framework} {row.version} {row.platform}: the build {old.tag}, which {last} has, is gone"
 
 
 def _before(matrix: Matrix, row: Variant) -> Variant | None:
-    """The default build of the release before, for the same platform."""
-    rows = [old for old in matrix.variants_of(row.framework) if old.default and old.platform == row.platform]
-    return max((old for old in rows if old.version < row.version), key=lambda old: old.version, default=None)
+    """The build of the release before, for the same platform, that is most like `row`."""
+
+    def nearest(old: Variant) -> tuple[object, ...]:
+        alike = (old.requirement is None) == (row.requirement is None)
+        return old.version, old.tag == row.tag, (old.cuda is None) == (row.cuda is None), alike
+
+    rows = _defaults(matrix, row.framework, row.platform)
+    return max((old for old in rows if old.version < row.version), key=nearest, default=None)
 
 
 def _changes(section: str, old: Any, new: Any, fields: Iterable[str]) -> Iterable[Change]:  # noqa: ANN401 - rows of one class

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _BEYOND = ("-not-in-data", "-newer-than-data")
 _MOST = 6  # remedies; more are no help
 _TOGETHER = 4  # parts that are changed at once
+_PAIR = 2  # levers: of so few, all but one is tried anyhow
 _BUILDS = 3  # other builds of the same release that are named
 
 
@@ -76,12 +77,14 @@ def _from_levers(asked: Asked, confirmed: Confirm) -> Iterator[Remedy]:
         return
     here = levers(asked)
     sets = [group for size in range(1, _TOGETHER + 1) for group in itertools.combinations(here, size)]
-    hopeless = _hopeless(asked, here, confirmed)
+    helpless = _helpless(asked, here, confirmed)
     helped: list[frozenset[str]] = []
     for group in sorted(sets, key=lambda group: (sum(lever.price for lever in group), len(group))):
         names = frozenset(lever.name for lever in group)
         others = frozenset(lever.name for lever in group if not lever.widens)
-        if {DRIVER, COMPAT} <= names or others in hopeless or any(smaller <= names for smaller in helped):
+        if {DRIVER, COMPAT} <= names or any(smaller <= names for smaller in helped):
+            continue
+        if any(asks == others and names <= wide for asks, wide in helpless):
             continue
         remedies = list(_with(asked, group, confirmed))
         if remedies:
@@ -89,26 +92,46 @@ def _from_levers(asked: Asked, confirmed: Confirm) -> Iterator[Remedy]:
         yield from remedies
 
 
-def _hopeless(asked: Asked, here: Sequence[Lever], confirmed: Confirm) -> frozenset[frozenset[str]]:
-    """The sets of levers that ask for something else and do not help even with all else free."""
+def _helpless(asked: Asked, here: Sequence[Lever], confirmed: Confirm) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Wide sets of levers that do not help: what they ask for else, and all of them. Then no part that asks the same helps.
+
+    Tried are all that widen at once, and all but one: so what cannot be done without is found before anything smaller is tried.
+    """
     free = [lever for lever in here if lever.widens]
     others = [lever for lever in here if not lever.widens]
-    found = set()
+    found: list[tuple[frozenset[str], frozenset[str]]] = []
     for size in range(len(others) + 1):
         for group in itertools.combinations(others, size):
-            names = frozenset(lever.name for lever in group)
-            rest = [lever for lever in free if lever.name != DRIVER or COMPAT not in names]
+            asks = frozenset(lever.name for lever in group)
+            rest = [lever for lever in free if lever.name != DRIVER or COMPAT not in asks]
             if next(_with(asked, (*rest, *group), confirmed), None) is None:
-                found.add(names)
-    return frozenset(found)
+                found.append((asks, frozenset(lever.name for lever in (*rest, *group))))
+                continue
+            # A package without its pin may lose the only release of which enough is known, so freeing that one widens not always.
+            sure = len(rest) > _PAIR and all(lever.name != PACKAGES for lever in rest)
+            for left in rest if sure else ():
+                wide = [lever for lever in (*rest, *group) if lever.name != left.name]
+                if not _any_build(_freed(asked, wide), confirmed):
+                    found.append((asks, frozenset(lever.name for lever in wide)))
+    return found
+
+
+def _any_build(freed: Asked, confirmed: Confirm) -> bool:
+    """Whether any build fits at all; what is then made of it may still not hold."""
+    return not freed.problems and not judge_parts(freed).refusals and best_build(freed, confirmed=confirmed) is not None
+
+
+def _freed(asked: Asked, group: Sequence[Lever]) -> Asked:
+    """The request without the parts in `group`."""
+    request = asked.request
+    for lever in group:
+        request = lever.free(request)
+    return read(request, asked.matrix)
 
 
 def _with(asked: Asked, group: Sequence[Lever], confirmed: Confirm) -> Iterator[Remedy]:
     """The remedies that freeing the parts in `group` gives."""
-    request = asked.request
-    for lever in group:
-        request = lever.free(request)
-    freed = read(request, asked.matrix)
+    freed = _freed(asked, group)
     if freed.problems or judge_parts(freed).refusals:
         return
     names = [lever.name for lever in group]

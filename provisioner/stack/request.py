@@ -114,7 +114,7 @@ class Request:
     """What is wanted (`contracts.md`, request.yaml). Empty fields are free; filled ones are pins that the answer must hold.
 
     `gpus` are names as the driver reports them, short names, sm_XX, `none` (a CPU stack) or `any`. `driver` is a version, a
-    branch, `any` or `upgrade`.
+    branch, `any` or `upgrade`. `wsl`: the hosts are Linux inside Windows (WSL 2).
     """
 
     format: Literal[1] = 1
@@ -149,6 +149,7 @@ class Request:
     fabric_manager: Version | None = None
     nvswitch: bool | None = None
     nvlsm: bool | None = None
+    wsl: bool | None = None
     code: Literal["sass", "sass+ptx"] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
@@ -187,6 +188,8 @@ def request_of_facts(facts: Sequence[HostFacts], matrix: Matrix, base: Request) 
         name = systems.pop()
         row = matrix.system(name)
         found["os"] = row.id if row else name
+    if base.wsl is None and any(host.virtualization.known and host.virtualization.found == "wsl" for host in facts):
+        found["wsl"] = True
     machines = {_platform(host) for host in facts if host.machine.known}
     if len(machines) == 1 and base.platform == Request().platform and (platform := machines.pop()) is not None:
         found["platform"] = platform

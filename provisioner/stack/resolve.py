@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from provisioner.errors import NoStackError, UsageError
 from provisioner.findings import Because
 from provisioner.stack.answer import Decision, Judgement, Note
+from provisioner.stack.around import is_guess
 from provisioner.stack.choice import make_stack, preference
 from provisioner.stack.library_rules import NUMPY
 from provisioner.stack.lock import Refusal, Stack
@@ -182,10 +183,10 @@ def best_build(asked: Asked, *, confirmed: Confirm | None = None, releases: Sequ
     """The preferred build that fits, or None. `releases` are tried in this order; by default the newest first."""
     order = asked.releases if releases is None else releases
     if asked.request.prefer == "native":
-        native = _first(_kept_builds(asked, order, only="native"), confirmed)
+        native = _first(asked, _kept_builds(asked, order, only="native"), confirmed)
         if native is not None:
             return native
-    return _first(_kept_builds(asked, order), confirmed)
+    return _first(asked, _kept_builds(asked, order), confirmed)
 
 
 def _kept_builds(asked: Asked, releases: Iterable[Release], only: Literal["native"] | None = None) -> Iterator[Variant]:
@@ -196,18 +197,22 @@ def _kept_builds(asked: Asked, releases: Iterable[Release], only: Literal["nativ
         yield from sorted(kept, key=lambda build: preference(asked, build))
 
 
-def _first(builds: Iterator[Variant], confirmed: Confirm | None) -> Variant | None:
-    """The first build that was seen, or that its index confirms; else the first that is only named."""
+def _first(asked: Asked, builds: Iterator[Variant], confirmed: Confirm | None) -> Variant | None:
+    """The first build that was seen, or that its index confirms, and of which it is known that it has code for the GPUs.
+
+    Else the first of which that is not known; else the first that is only named.
+    """
+    guessed: Variant | None = None
     named: Variant | None = None
     for build in builds:
-        if build.published == "seen":
+        answer = True if build.published == "seen" else confirmed(build) if confirmed is not None else None
+        if answer and not (asked.targets and is_guess(build)):
             return build
-        answer = confirmed(build) if confirmed is not None else None
-        if answer:
-            return build
+        if answer and guessed is None:
+            guessed = build
         if answer is None and named is None:
             named = build
-    return named
+    return guessed or named
 
 
 def kept(asked: Asked, build: Variant, parts: Judged) -> Decision:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.answer import Judgement, Note
+from provisioner.stack.around import known_around
 from provisioner.stack.asked import extras_that_choose
 from provisioner.stack.bases import choose_base, has_base
 from provisioner.stack.gpus import cubin_runs, ptx_runs
@@ -20,7 +21,7 @@ from provisioner.stack.option_rules import extensions_compile
 from provisioner.stack.package_rules import packages_fit
 from provisioner.stack.packages import picks, pin_of
 from provisioner.stack.pythons import choose_python
-from provisioner.stack.system_cuda import from_system, image_has_libraries
+from provisioner.stack.system_cuda import from_system, image_has_libraries, image_holds_no_copy
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Range, Version
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from provisioner.stack.asked import Asked, Machine, Target
+    from provisioner.stack.gpus import Capability
     from provisioner.stack.rows import System, Variant
 
     Rule = Callable[[Asked, Variant], Iterator[Judgement]]
@@ -157,8 +159,7 @@ def _runs_on(asked: Asked, build: Variant, machine: Machine, target: Target) -> 
             fact = f"no target of CUDA {cuda.version} runs on {target}, so {named(build)} cannot hold code for it"
             yield asked.refuse("runs-on-gpu", "arch-not-in-build", fact, rows)
         else:
-            fact = f"whether {named(build)} for {build.platform} holds code for {target} is not known"
-            yield Note(rule="runs-on-gpu", finding="arch-list-not-known", fact=fact)
+            yield from _guessed(asked, build, target)
         return
     fitting = [sm for sm in build.sass if cubin_runs(sm, target.capability)]
     section, source = rows[0]
@@ -174,6 +175,22 @@ def _runs_on(asked: Asked, build: Variant, machine: Machine, target: Target) -> 
         yield asked.refuse("runs-on-gpu", "ptx-needs-native-driver", fact, rows)
     else:
         yield asked.because(f"the driver compiles the PTX of {named(build)} for {target}", section, source)
+
+
+def _guessed(asked: Asked, build: Variant, target: Target) -> Iterator[Judgement]:
+    """A build whose list is not known: a note, or no yes at all where the known ones around it lack the GPU."""
+    fact = f"whether {named(build)} for {build.platform} holds code for {target} is not known"
+    around = known_around(asked.matrix, build, target.capability)
+    if not around or any(_holds(row, target.capability) for row in around):
+        yield Note(rule="runs-on-gpu", finding="arch-list-not-known", fact=fact)
+        return
+    near = " and ".join(f"{row.version} {row.tag}" for row in around[:2])
+    fact += f", and what is known around it for {build.platform} ({build.framework} {near}) holds none"
+    yield asked.refuse("runs-on-gpu", "arch-list-not-known", fact, [("variants", row) for row in around[:2]], certain=False)
+
+
+def _holds(build: Variant, gpu: Capability) -> bool:
+    return any(cubin_runs(sm, gpu) for sm in build.sass or ()) or any(ptx_runs(sm, gpu) for sm in build.ptx)
 
 
 def _shown(build: Variant) -> str:
@@ -324,8 +341,11 @@ BUILD_RULES: tuple[Rule, ...] = (
     libraries_fit,
     ranges_fit,
     image_has_libraries,
+    image_holds_no_copy,
     extensions_compile,
     has_image,
 )
+#: Those whose refusals have the rules PINS, FOR_PLATFORM and FOR_GPU: whether a build is of the kind that was asked.
+KIND_RULES: tuple[Rule, ...] = (pins_hold, built_for_platform, is_for_gpu)
 #: Those that also decide where no framework is asked, only a CUDA.
 BARE_RULES: tuple[Rule, ...] = (runs_on_gpu, driver_runs_cuda)

@@ -42,6 +42,7 @@ def _predicted(matrix: Matrix, key: str, python: str) -> Size | None:
     return Size(
         download=closure.download,
         unpacked=closure.unpacked,
+        cuda=closure.cuda_download,
         basis=f"measured: {basis}" if exact else f"not measured; the nearest is {basis}",
     )
 

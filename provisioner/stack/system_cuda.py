@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from provisioner.stack.answer import Note
+from provisioner.stack.asked import reason
+from provisioner.stack.sizes import predict_size
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from provisioner.versions import Version
 
 _RULE = "image-has-libraries"
+_LIBRARIES = ("runtime", "devel")  # how the names of the flavours with CUDA libraries end
 _CUDNN = "cudnn"
 
 
@@ -34,7 +39,7 @@ def serves(asked: Asked, build: Variant, row: ImageRow, flavour: str) -> bool:
 
 def missing(build: Variant, row: ImageRow, flavour: str) -> tuple[str, str] | None:
     """What the image lacks: the finding, and the end of a sentence that begins with the image; None when nothing."""
-    if row.cuda is None or not flavour.endswith(("runtime", "devel")):
+    if row.cuda is None or not flavour.endswith(_LIBRARIES):
         return "image-without-libraries", "has no CUDA libraries"
     if build.cuda is not None and (row.cuda.major != build.cuda.major or row.cuda.minor < build.cuda.minor):
         return "image-cuda-mismatch", f"has CUDA {row.cuda}"
@@ -80,3 +85,28 @@ def image_has_libraries(asked: Asked, build: Variant) -> Iterator[Judgement]:
         yield asked.refuse(_RULE, "library-min-arch", f"{fact}and {below} is below", [*rows, ("libraries", dropped)])
     else:
         yield asked.because(f"{named}, and {asked.request.image} has them", "images", row)
+
+
+def image_holds_no_copy(asked: Asked, build: Variant) -> Iterator[Judgement]:
+    """The image that was asked does not hold what the wheels bring; where it does, the download for nothing is said.
+
+    No note where something is compiled, or takes CUDA from the image: there the image's copy is used.
+    """
+    row, flavour = asked.image, asked.flavour or ""
+    if row is None or row.cuda is None or not row.os or build.cuda is None or from_system(asked, build):
+        return
+    if not flavour.endswith(_LIBRARIES) or asked.request.purpose == "build":
+        return
+    from provisioner.stack.package_rules import settle  # which asks here whether a build takes CUDA from its image
+
+    picked = settle(asked, build).picks
+    if any(pick.row.recipe or pick.row.cuda_from == "system" for pick in picked):
+        return
+    size = predict_size(asked.matrix, build, asked.python or build.pythons[-1])
+    much = f" ({size.cuda / 1e9:.1f} GB to download)" if size is not None and size.cuda else ""
+    fact = (
+        f"{asked.request.image} holds the CUDA libraries that the wheels of {build.framework} {build.version} bring as well{much}"
+        ", and nothing uses the image's: a slim or base image is enough to run"
+    )
+    because = (reason(asked.matrix, "images", row),)
+    yield Note(rule=_RULE, finding="cuda-libraries-twice", fact=fact, because=because)

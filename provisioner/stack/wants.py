@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from provisioner.errors import UsageError
 from provisioner.stack.rows import Framework
 from provisioner.values import value
-from provisioner.versions import Range
+from provisioner.versions import Range, Version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provisioner.stack.matrix import Matrix
-    from provisioner.versions import Version
 
 _FORM = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[A-Za-z0-9._, -]*\])?\s*(?P<bounds>.*)")
 # A user with a password, or anything before @ in an http address; git+ssh://git@host is no secret.
@@ -154,3 +153,17 @@ def _needs(item: Requirement, matrix: Matrix) -> tuple[str, ...]:
 
 def _bare(item: Requirement) -> bool:
     return not set(item.text) & set("@;")
+
+
+def contradict(bounds: Sequence[tuple[str, Version]]) -> bool:
+    """Whether no version at all meets all of `bounds` (>=2,<1). Of bounds with letters in them (2.0rc1) nothing is said."""
+    plain = [(sign, bound) for sign, bound in bounds if not bound.suffix]
+    low = max(((bound, sign == ">") for sign, bound in plain if sign in {">=", ">", "==", "~="}), default=None)
+    high = min(((bound, sign != "<") for sign, bound in plain if sign in {"<=", "<", "=="}), default=None)
+    if low is None:
+        return False
+    if high is not None and (low[0] > high[0] or (low[0] == high[0] and (low[1] or not high[1]))):
+        return True
+    lines = [Version(bound.text.rpartition(".")[0]) for sign, bound in plain if sign == "~="]
+    exact = any(sign == "==" and bound == low[0] for sign, bound in plain)
+    return any(not low[0].within(line) for line in lines) or (exact and any(entry == ("!=", low[0]) for entry in plain))

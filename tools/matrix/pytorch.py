@@ -146,6 +146,8 @@ def _arm64_default(facts: Facts, release: Row) -> Variant:
     tag = here["suffix"]
     also, reasons = _also(facts, release["version"], tag, "linux/arm64")
     (listed,) = (row for row in facts["pytorch_indexes"]["default_arm64"] if row["version"] == release["version"])
+    pinned: Row = next((row for row in facts["pytorch_arm64"]["default_arm64"] if row["version"] == release["version"]), {})
+    libraries = facts.sources("pytorch_arm64", pinned["source"]) if pinned else ()
     return Variant(
         framework="torch",
         version=Version(release["version"]),
@@ -156,12 +158,19 @@ def _arm64_default(facts: Facts, release: Row) -> Variant:
         default=True,
         published="seen",
         cuda=Version(here["cuda"]),
+        cudnn=version(pinned.get("cudnn")),
+        nccl=version(pinned.get("nccl")),
         pythons=tuple(listed["pythons"]),
         sass=capabilities(here["sm"]),
         glibc=glibc_of(here["pypi_tag"]),
         download=listed["wheel_bytes"],
-        source=(*facts.sources("pytorch", here["source"]), *facts.sources("pytorch_indexes", listed["source"]), *reasons),
-        verified=level(here["verified"]),
+        source=(
+            *facts.sources("pytorch", here["source"]),
+            *facts.sources("pytorch_indexes", listed["source"]),
+            *libraries,
+            *reasons,
+        ),
+        verified=level(here["verified"], pinned.get("verified", here["verified"])),
     )
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provisioner.stack.rows import Framework, Release, Variant
+from provisioner.stack.upstream.tensorflow import NUMPY2
 from provisioner.versions import Range, Version
 from tools.matrix.facts import Facts, Row, bound_of, capabilities, glibc_of, level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-#: From it on the wheels work with NumPy 2. Older wheels without an upper bound were built before there was one.
-_NUMPY2 = Version("2.18.0")
 
 
 def framework(facts: Facts) -> Framework:
@@ -43,11 +41,11 @@ def releases(facts: Facts) -> tuple[Release, ...]:
             version=Version(row["version"]),
             date=str(row["date"]),
             companions={row["keras"].split()[0].split(">")[0]: bound_of([row["keras"]])} if row["keras"] else {},
-            numpy2=Version(row["version"]) >= _NUMPY2,
+            numpy2=Version(row["version"]) >= NUMPY2,
             numpy=bound_of(row["numpy"]),
             source=facts.sources("tensorflow", "wheel"),
             verified=level(
-                row["verified"], *([] if "<" in row["numpy"][0] or Version(row["version"]) >= _NUMPY2 else ["derived"])
+                row["verified"], *([] if "<" in row["numpy"][0] or Version(row["version"]) >= NUMPY2 else ["derived"])
             ),
         )
         for row in facts["tensorflow"]["releases"]
@@ -101,7 +99,7 @@ def _gpu(facts: Facts, row: Row, extra: str) -> Variant:
 def _pins(row: Row) -> tuple[str, ...]:
     """A wheel that was built before NumPy 2 and sets no upper bound would get it."""
     open_ended = "<" not in bound_of(row["numpy"]) and "~=" not in bound_of(row["numpy"])
-    return ("numpy<2",) if Version(row["version"]) < _NUMPY2 and open_ended else ()
+    return ("numpy<2",) if Version(row["version"]) < NUMPY2 and open_ended else ()
 
 
 def _cpu(facts: Facts, row: Row) -> Variant:
@@ -135,6 +133,7 @@ def _arm64(facts: Facts, row: Row) -> Variant:
         published="seen",
         pythons=tuple(wheel["pythons"]),
         glibc=glibc_of(wheel["wheel_tag"]),
+        download=wheel.get("wheel_bytes"),
         pins=_pins(row),
         note="a CPU build, whatever extras it names",
         source=(*facts.sources("tensorflow", "wheel"), *facts.sources("tensorflow_arm64", "tensorflow_listing")),

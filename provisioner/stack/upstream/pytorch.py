@@ -8,56 +8,36 @@ the build holds machine code for. From 2.11 on a table in torch/cuda/__init__.py
 from __future__ import annotations
 
 import ast
-import email.parser
 import re
 from collections.abc import Iterable, Mapping
 
-from provisioner.errors import ProvisionerError
 from provisioner.stack.gpus import Capability
-from provisioner.stack.rows import Platform, Release, Source, Variant
+from provisioner.stack.rows import Release, Source, Variant
+from provisioner.stack.upstream.wheels import (
+    MACHINES,
+    METADATA,
+    Offer,
+    UnreadableWheel,
+    glibc_of,
+    pinned,
+    pythons_of,
+    releases_in,
+    requirements_of,
+    tags_of,
+)
 from provisioner.values import replace, value
 from provisioner.versions import Range, Version
 
 #: The projects on the index: the framework's own, then the companions whose release follows it; of which all of one minor fit.
 PROJECT, VISION, AUDIO = "torch", "torchvision", "torchaudio"
 #: The members of a wheel that are read.
-VERSION, TABLE, LIBRARY, METADATA = "torch/version.py", "torch/cuda/__init__.py", "torch/lib/libtorch_python.so", "METADATA"
-MACHINES: Mapping[str, Platform] = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
-#: The wheel that is read when there is one for it; the shipped sizes are those of this Python.
-_USUAL = ("cp312", "cp311", "cp310", "cp313")
-_NAME = re.compile(
-    r"(?P<project>[^-]+)-(?P<version>[^-]+)(?:-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
-)
-_GLIBC = re.compile(r"manylinux(?:_(\d+)_(\d+)|2014|2010|1)_(x86_64|aarch64)")
+VERSION, TABLE, LIBRARY = "torch/version.py", "torch/cuda/__init__.py", "torch/lib/libtorch_python.so"
 _WORD = rb"(?:sm|compute)_\d{2,3}[af]?"
 _ARCHITECTURES = re.compile(rb"\x00(" + _WORD + rb"(?: " + _WORD + rb")*)\x00")
 _NUMPY2 = b"numpy._core"
 _OVERLAP = 4096  # bytes; neither text is longer
 #: Where a release of torchvision lies that belongs to one of torch: days between their uploads, and how many are looked at.
 _NEAR = 3
-
-
-class UnreadableWheel(ProvisionerError):  # noqa: N818 - as the errors of this tool are called
-    """A wheel does not say what its kind always said; the message says which, and the row cannot be made."""
-
-
-@value
-class Offer:
-    """A wheel in the listing of an index: its file name, its size in bytes and the day of its upload where that is said."""
-
-    name: str
-    size: int | None = None
-    day: str | None = None
-
-
-@value
-class Tags:
-    """What a wheel's file name says. `python` None: any of them. `glibc` is the lowest C library of its platform tags."""
-
-    version: Version
-    python: str | None
-    platform: Platform
-    glibc: Version
 
 
 @value
@@ -85,46 +65,6 @@ def source_of(day: str) -> Source:
     return Source(id=f"index_{day}", document=f"The wheels of {PROJECT} on the package index: {what}", retrieved=day)
 
 
-def tags_of(name: str) -> Tags | None:
-    """The tags of a wheel of a final release for Linux, None for every other file."""
-    match = _NAME.fullmatch(name)
-    if match is None or not re.fullmatch(r"\d+(\.\d+)*", match["version"]):
-        return None
-    floors = [(_floor(found), found[3]) for found in _GLIBC.finditer(match["platform"])]
-    if not floors:
-        return None
-    python = re.fullmatch(r"cp(\d)(\d+)", match["python"])
-    threaded = "t" if match["abi"].endswith("t") else ""
-    return Tags(
-        version=Version(match["version"]),
-        python=f"{python[1]}.{python[2]}{threaded}" if python else None,
-        platform=MACHINES[floors[0][1]],
-        glibc=min(floor for floor, _ in floors),
-    )
-
-
-def _floor(tag: re.Match[str]) -> Version:
-    """The C library that a tag promises (PEP 513, 571, 599, 600). The last wheels that said manylinux1 were made on 2.17."""
-    return Version(f"{tag[1]}.{tag[2]}") if tag[1] else Version("2.17")
-
-
-def releases_in(offers: Iterable[Offer]) -> tuple[Version, ...]:
-    """The final releases that have a wheel for Linux, oldest first."""
-    return tuple(sorted({tags.version for offer in offers if (tags := tags_of(offer.name)) is not None}))
-
-
-def offers_of(offers: Iterable[Offer], version: Version, platform: Platform) -> tuple[Offer, ...]:
-    """The wheels of one release for one platform, the one to read first."""
-    here = [(tags, offer) for offer in offers if (tags := tags_of(offer.name)) is not None]
-    chosen = [offer for tags, offer in here if (tags.version, tags.platform) == (version, platform)]
-    return tuple(sorted(chosen, key=lambda offer: _preferred(offer.name)))
-
-
-def _preferred(name: str) -> tuple[int, str]:
-    _, _, python, abi, _ = name.removesuffix(".whl").rsplit("-", 4)
-    return (_USUAL.index(python) if python in _USUAL and not abi.endswith("t") else len(_USUAL), name)
-
-
 def scan(pieces: Iterable[bytes]) -> Library:
     """Look through libtorch_python.so piece by piece, no further than needed."""
     architectures: str | None = None
@@ -145,8 +85,10 @@ def variant_of(text: WheelText, offers: Iterable[Offer], source: str) -> Variant
 
     `offers` are the wheels of its release and platform.
     """
-    listed = {offer.name: tags for offer in offers if (tags := tags_of(offer.name)) is not None}
-    own = listed[text.name]
+    offers = tuple(offers)
+    own = tags_of(text.name)
+    if own is None:
+        raise UnreadableWheel(f"{text.name} is no wheel of a release for Linux")
     number, cuda = _said(text)
     public, _, tag = number.partition("+")
     if Version(public) != own.version:
@@ -154,9 +96,6 @@ def variant_of(text: WheelText, offers: Iterable[Offer], source: str) -> Variant
     words = (text.library.architectures or "").split()
     if cuda is not None and not words:
         raise UnreadableWheel(f"{text.name}: no architecture list was found in libtorch_python.so")
-    pythons = {tags.python for tags in listed.values() if tags.python is not None}
-    if not pythons or any("abi3" in name for name in listed):
-        raise UnreadableWheel(f"{text.name}: its file names do not say for which Pythons the release is")
     wanted = requirements_of(text.metadata, own.platform)
     size = next((offer.size for offer in offers if offer.name == text.name), None)
     return Variant(
@@ -168,12 +107,12 @@ def variant_of(text: WheelText, offers: Iterable[Offer], source: str) -> Variant
         default=True,
         published="seen",
         cuda=cuda,
-        cudnn=_pinned(wanted, r"nvidia-cudnn-cu\d+") if cuda else None,
-        nccl=_pinned(wanted, r"nvidia-nccl-cu\d+") if cuda else None,
-        pythons=tuple(sorted(pythons, key=_python_order)),
+        cudnn=pinned(wanted, r"nvidia-cudnn-cu\d+") if cuda else None,
+        nccl=pinned(wanted, r"nvidia-nccl-cu\d+") if cuda else None,
+        pythons=pythons_of(offers),
         sass=tuple(sorted(Capability.parse(word) for word in words if word.startswith("sm_"))) if cuda else None,
         ptx=tuple(sorted(Capability.parse(word) for word in words if word.startswith("compute_"))) if cuda else (),
-        glibc=max(tags.glibc for tags in listed.values()),
+        glibc=glibc_of(offers),
         download=size,
         source=(source,),
         verified="metadata",
@@ -203,10 +142,6 @@ def unread_builds(variants: Iterable[Variant]) -> tuple[Variant, ...]:
     )
 
 
-def _python_order(python: str) -> tuple[Version, bool]:
-    return Version(python.removesuffix("t")), python.endswith("t")
-
-
 def _said(text: WheelText) -> tuple[str, Version | None]:
     """The version and the CUDA in torch/version.py."""
     number = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", text.version, re.MULTILINE)
@@ -214,27 +149,6 @@ def _said(text: WheelText) -> tuple[str, Version | None]:
     if number is None or cuda is None:
         raise UnreadableWheel(f"{text.name}: torch/version.py does not say version and CUDA")
     return number[1], Version(cuda[1]) if cuda[1] else None
-
-
-def requirements_of(metadata: str, platform: Platform = "linux/amd64") -> Mapping[str, str]:
-    """What METADATA asks for by name, its bounds as text; extras and what is for other machines stay out."""
-    found: dict[str, str] = {}
-    machine = next(name for name, known in MACHINES.items() if known == platform)
-    for line in email.parser.HeaderParser().parsestr(metadata).get_all("Requires-Dist", []):
-        wanted, _, marker = str(line).partition(";")
-        match = re.match(r"\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^)]*)\)?\s*$", wanted)
-        named = re.search(r"platform_machine\s*==\s*['\"](\w+)['\"]", marker)
-        system = re.search(r"(?:platform_system|sys_platform)\s*==\s*['\"](\w+)['\"]", marker)
-        if match is None or "extra ==" in marker or (named and named[1] != machine):
-            continue
-        if system is None or system[1].lower() == "linux":
-            found.setdefault(match[1].lower().replace("_", "-"), match[2].replace(" ", ""))
-    return found
-
-
-def _pinned(wanted: Mapping[str, str], name: str) -> Version | None:
-    bounds = next((bounds for project, bounds in wanted.items() if re.fullmatch(name, project)), "")
-    return Version(bounds.removeprefix("==")) if re.fullmatch(r"==[\d.]+", bounds) else None
 
 
 def disagreements(text: WheelText, row: Variant) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ from provisioner.stack.matrix import overlay
 from provisioner.stack.matrix_text import format_matrix, format_overlay
 from provisioner.stack.refresh import compared, empty_file, gone, to_read, with_rows
 from provisioner.stack.rows import MatrixFile, Release, Variant
-from provisioner.stack.upstream import pytorch
-from provisioner.stack.upstream.pytorch import Library, Offer, UnreadableWheel, WheelText
+from provisioner.stack.upstream import pytorch, wheels
+from provisioner.stack.upstream.pytorch import Library, WheelText
+from provisioner.stack.upstream.wheels import Offer, UnreadableWheel
 from provisioner.values import replace
 from provisioner.versions import Version
 
@@ -94,8 +95,8 @@ def test_the_texts_of_a_wheel_give_the_shipped_row() -> None:
 
 
 def test_the_wheel_that_is_read_is_the_usual_one() -> None:
-    assert pytorch.offers_of(reversed(OFFERS), Version("2.15.0"), "linux/amd64")[0].name == TEXT.name
-    assert pytorch.offers_of(OFFERS, Version("2.15.0"), "linux/arm64") == ()
+    assert wheels.offers_of(reversed(OFFERS), Version("2.15.0"), "linux/amd64")[0].name == TEXT.name
+    assert wheels.offers_of(OFFERS, Version("2.15.0"), "linux/arm64") == ()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_the_wheel_that_is_read_is_the_usual_one() -> None:
     ],
 )
 def test_file_names(name: str, glibc: str | None) -> None:
-    tags = pytorch.tags_of(name)
+    tags = wheels.tags_of(name)
     assert (str(tags.glibc) if tags else None) == glibc
 
 
@@ -142,8 +143,8 @@ def test_requirements_for_other_machines_and_extras_stay_out() -> None:
         'Requires-Dist: nvidia-nccl-cu12 (==2.18.1) ; platform_system == "Linux" and platform_machine == "x86_64"\n'
         "Requires-Dist: opt-einsum (>=3.3) ; extra == 'opt-einsum'\n"
     )
-    assert pytorch.requirements_of(old, "linux/amd64") == {"nvidia-nccl-cu12": "==2.18.1"}
-    assert pytorch.requirements_of(old, "linux/arm64") == {}
+    assert wheels.requirements_of(old, "linux/amd64") == {"nvidia-nccl-cu12": "==2.18.1"}
+    assert wheels.requirements_of(old, "linux/arm64") == {}
 
 
 def test_the_table_is_held_against_the_library() -> None:

@@ -11,6 +11,7 @@ from provisioner.errors import HostError, RequestError
 from provisioner.facts import DriverFact, GpuFact, HostFacts, SystemFact
 from provisioner.findings import Seen
 from provisioner.stack.request import Job, PoolMember, Request, request_of_facts
+from provisioner.stack.resolve import decide
 from provisioner.stack.wants import parse_requirement
 from provisioner.versions import Version
 from tests.unit.stack import small
@@ -146,3 +147,33 @@ def test_a_job_is_refused_where_it_is_written_with_every_mistake_and_an_example(
 def test_no_wrong_job_can_be_made(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^job '"):
         Job(**fields)
+
+
+def test_a_host_inside_windows_says_whose_driver_it_has() -> None:
+    inside, outside = (host(name, gpus=gpus("Beta B9"), driver=LOADED, virtualization=Seen(kind)) for name, kind in _KINDS)
+    assert request_of_facts((outside,), MATRIX, Request()).wsl is None
+    assert request_of_facts((inside,), MATRIX, Request(wsl=False)).wsl is False  # what was asked stays
+    asked = request_of_facts((inside, outside), MATRIX, Request(packages=("frame",)))
+    decision = decide(asked, MATRIX)
+    (note,) = [note for note in decision.notes if note.finding == "wsl-driver-is-windows"]
+    assert "install or update the driver on Windows, and none inside" in note.fact
+    assert "CUDA on WSL User Guide" in note.because[0].source
+
+
+_KINDS = (("laptop", "wsl"), ("gpu01", "kvm"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"os": "wsl-ubuntu24.04"}, True),
+        ({"wsl": True}, True),
+        ({"wsl": True, "driver": "upgrade"}, True),
+        ({"wsl": False, "os": "wsl-ubuntu24.04"}, False),
+        ({"os": "debian12"}, False),
+        ({"wsl": True, "gpus": ("none",)}, False),  # no driver at all
+    ],
+)
+def test_a_request_for_hosts_inside_windows(fields: dict[str, Any], said: bool) -> None:
+    notes = decide(Request(packages=("frame",), **{"gpus": ("beta b9",), **fields}), MATRIX).notes
+    assert ("wsl-driver-is-windows" in {note.finding for note in notes}) is said
