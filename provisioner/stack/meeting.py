@@ -79,14 +79,20 @@ def _free(asked: Asked, cuda: Cuda, machine: Machine) -> Meeting:
 
 
 def floor_of(asked: Asked, cuda: Cuda | None, machines: Iterable[Machine]) -> Version | None:
-    """The lowest driver that runs `cuda` on these GPUs: the CUDA major's floor, or that of the GPU's first branch."""
-    floors = [cuda.min_driver or cuda.native_driver] if cuda else []
+    """The lowest driver that runs `cuda` on one of the machines: the CUDA major's floor, or that of its GPUs' first branches.
+
+    Of several machines the lowest counts: an image that asks for more would not start on a member of a pool that fits.
+    """
+    own = (cuda.min_driver or cuda.native_driver) if cuda else None
+    lowest = []
     for machine in machines:
+        floors = [own]
         for target in machine.targets:
             first = target.architecture.first_driver if target.architecture else None
             branch = asked.matrix.driver(first) if first else None
             floors.append(branch.first if branch else None)
-    return max((floor for floor in floors if floor is not None), default=None)
+        lowest.append(max((floor for floor in floors if floor is not None), default=None))
+    return min((floor for floor in lowest if floor is not None), default=own)
 
 
 def _native_or_mismatch(asked: Asked, cuda: Cuda, machine: Machine) -> Meeting:

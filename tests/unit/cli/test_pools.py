@@ -147,3 +147,16 @@ def test_upgrade_shows_branch_and_flavour(capsys: pytest.CaptureFixture[str]) ->
     assert answer["stack"]["driver_branch"]
     assert answer["stack"]["kernel_modules"] == ["open"]
     assert any(reason["fact"].startswith("install driver branch") for reason in answer["stack"]["because"])
+
+
+def test_an_image_for_a_pool_starts_on_the_member_with_the_oldest_driver(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.yaml"
+    pool.write_text(
+        "format: 1\npackages: [torch==2.10.0]\npool:\n"
+        "  - {name: old, gpu: v100, driver: 535.261.03}\n"
+        "  - {name: blackwell, gpu: rtx-pro-6000-blackwell-server, driver: 580.95.05}\n"
+    )
+    lock = tmp_path / "stack.lock.yaml"
+    assert run(["lock", "--request", str(pool), "--offline", "-o", str(lock)]) == 0
+    assert run(["render", str(lock), "--to", str(tmp_path / "tree"), "--only", "dockerfile"]) == 0
+    assert 'NVIDIA_REQUIRE_DRIVER="driver>=525"' in (tmp_path / "tree" / "Dockerfile").read_text()
