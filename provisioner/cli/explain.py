@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provisioner.cli import console, options
+from provisioner.cli.asking import decided
 
 if TYPE_CHECKING:
     from provisioner.cli.options import Common
@@ -18,16 +19,11 @@ if TYPE_CHECKING:
 @options.common
 def command(asked: Asked, common: Common) -> int:
     """Show every candidate build, and each rule that kept or refused it."""
-    from provisioner.flows.answers import decide, explain_answer, explain_text
-    from provisioner.flows.inputs import gather, matrix_with
+    from provisioner.flows.answers import explain_answer, explain_text
     from provisioner.stack.explain import explain
     from provisioner.values import replace
 
-    matrix = matrix_with(common.matrix)
-    gathered = gather(asked, matrix)
-    for sentence in gathered.said:
-        console.err(sentence)
-    decision = decide(gathered, matrix, offline=asked.offline)
+    matrix, gathered, decision = decided(asked, common)
     if not gathered.unseen:
         decision = replace(decision, candidates=explain(gathered.request, matrix))
     return console.emit(explain_answer(decision, gathered.hosts), explain_text(decision), as_json=common.json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provisioner.cli import console, options
+from provisioner.cli.asking import decided
 
 if TYPE_CHECKING:
     from provisioner.cli.options import Common
@@ -24,20 +25,16 @@ if TYPE_CHECKING:
 def command(asked: Asked, hashes: bool, member: str | None, output: Path, common: Common) -> int:  # noqa: FBT001 - click's flag
     """Write the resolved stack to stack.lock.yaml: portable, no address, no secret, no timestamp."""
     from provisioner.errors import UsageError
-    from provisioner.flows.answers import decide, decision_answer, decision_text
+    from provisioner.flows.answers import decision_answer, decision_text
     from provisioner.flows.files import for_member, lock_of, not_pinned
-    from provisioner.flows.inputs import gather, matrix_with
     from provisioner.flows.output import write_file
     from provisioner.report.answer import Answer
     from provisioner.stack.lock import lock_text
 
     if hashes and asked.offline:
         raise UsageError("--hashes asks the package index, --offline forbids it", hint="leave one of them out")
-    matrix = matrix_with(common.matrix)
-    gathered = gather(asked, matrix)
-    for sentence in gathered.said:
-        console.err(sentence)
-    decision = for_member(decide(gathered, matrix, offline=asked.offline), member)
+    matrix, gathered, decision = decided(asked, common)
+    decision = for_member(decision, member)
     answer = decision_answer(decision, gathered.hosts)
     if decision.stack is None:
         return console.emit(answer, decision_text(decision), as_json=common.json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provisioner.cli import console, options
+from provisioner.cli.asking import decided
 
 if TYPE_CHECKING:
     from provisioner.cli.options import Common
@@ -27,12 +28,7 @@ nvidia-smi | provisioner resolve torch --facts -
 @options.common
 def command(asked: Asked, common: Common) -> int:
     """Resolve one consistent stack: build, CUDA, cuDNN, Python, base image."""
-    from provisioner.flows.answers import decide, decision_answer, decision_text
-    from provisioner.flows.inputs import gather, matrix_with
+    from provisioner.flows.answers import decision_answer, decision_text
 
-    matrix = matrix_with(common.matrix)
-    gathered = gather(asked, matrix)
-    for sentence in gathered.said:
-        console.err(sentence)
-    decision = decide(gathered, matrix, offline=asked.offline)
+    _, gathered, decision = decided(asked, common)
     return console.emit(decision_answer(decision, gathered.hosts), decision_text(decision), as_json=common.json)

@@ -183,10 +183,3 @@ def _host_script(lock: Lock, site: Site) -> tuple[str | None, str | None]:
     except ProvisionerError as refusal:
         return None, refusal.message
     return text, None
-
-
-def request_of_lock(lock: Lock) -> Request:
-    """The request that would give this lock again: for what only needs its GPUs and its driver."""
-    from provisioner.stack.request import Request
-
-    return Request(gpus=lock.stack.gpus or ("none",), driver=lock.stack.driver, packages=lock.stack.packages)
